@@ -1,0 +1,80 @@
+"""Writing files so that a reader never meets a half-written one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from unskew.errors import OutputError
+
+
+@contextmanager
+def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; rename it to `target` on success, remove it on any failure.
+
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with atomic_path(folder / "a.txt") as path:
+    ...     _ = path.write_text("done")
+    >>> [p.name for p in folder.iterdir()]
+    ['a.txt']
+    """
+    target = Path(target)
+    if target.is_dir():
+        raise OutputError(f"Cannot write {target}: a folder of that name is there. Name another file.")
+    temporary = _reserve(target)
+    try:
+        yield temporary
+        temporary.replace(target)
+    except OSError as error:
+        if error.filename is None or Path(error.filename) in (temporary, target) or error.errno == 28:
+            raise OutputError(f"Cannot write {target}: {error.strerror or error}.") from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
+    """Yield a temporary folder beside `target`; swap it in on success, remove it on any failure."""
+    target = Path(target)
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"Cannot write the folder {target}: a file of that name is there. Name another folder.")
+    if target.exists() and not overwrite:
+        raise OutputError(f"Cannot write {target}: it exists already. Name another folder, or remove it.")
+    temporary = _reserve(target, folder=True)
+    try:
+        yield temporary
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.replace(target)
+    except OSError as error:
+        raise OutputError(f"Cannot write {target}: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _reserve(target: Path, *, folder: bool = False) -> Path:
+    parent = target.parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        prefix = f".{target.name}."
+        if folder:
+            created = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        else:
+            handle, name = tempfile.mkstemp(prefix=prefix, suffix=target.suffix, dir=parent)
+            os.close(handle)
+            created = Path(name)
+        # mkstemp makes private files; what a user asked for follows the user's umask.
+        umask = os.umask(0)
+        os.umask(umask)
+        created.chmod((0o777 if folder else 0o666) & ~umask)
+        return created
+    except OSError as error:
+        raise OutputError(
+            f"Cannot write to {parent}: {error.strerror or error}. Name a folder you may write to."
+        ) from error

@@ -1,0 +1,17 @@
+"""Settings that take one of a few values, all in one place."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Preset = Literal["default", "paper", "smoke"]
+TuneOn = Literal["auto", "grades", "clicks", "debiased"]
+RankerName = Literal["lambdamart", "dnn", "xgboost"]
+EmptyQueries = Literal["exclude", "zero", "one"]
+MissingValues = Literal["refuse", "keep"]
+
+StageOneName = Literal["ridge", "logistic", "svm", "xgboost"]
+RankTarget = Literal["global", "per_list", "raw"]
+TransformationName = Literal["minmax", "normal_pdf", "inverse_mills", "hazard", "identity"]
+Inference = Literal["zero", "t0"]
+ControlForm = Literal["interaction", "residual"]

@@ -1,0 +1,40 @@
+"""The commands: one module each; it parses, calls the library, prints."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="unskew",
+    help="Learn what people find relevant from click logs that position has skewed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from unskew import __version__
+
+        typer.echo(f"unskew {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: registers every command, then runs the one asked for."""
+    from unskew.cli import commands  # noqa: F401  (importing registers)
+
+    app()

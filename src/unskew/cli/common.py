@@ -1,0 +1,127 @@
+"""What every command shares: its options, its two ways of speaking, its exit codes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from unskew.errors import UnskewError, UnskewWarning
+
+OK, SAYS_NO, WRONG_USE = 0, 1, 2
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, messages on standard error.")]
+Seed = Annotated[int, typer.Option("--seed", help="Everything random follows from it.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How a command speaks: a JSON document or text on standard output, messages on standard error."""
+
+    json: bool = False
+    quiet: bool = False
+
+    def say(self, message: Any) -> None:
+        """A line or a table for people; silent under --json and --quiet."""
+        if not self.json and not self.quiet:
+            out.print(message)
+
+    def note(self, message: str) -> None:
+        """A remark beside the result, on standard error."""
+        if not self.quiet:
+            err.print(message, style="dim", markup=False)
+
+    def result(self, document: dict[str, Any]) -> None:
+        """The machine-readable result, printed only under --json."""
+        if self.json:
+            sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, allow_nan=False) + "\n")
+
+    @contextmanager
+    def progress(self, title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+        """A progress bar when a terminal is attached, none when not; call it to advance (by=1, note="")."""
+        if self.quiet or not err.is_terminal:
+            yield lambda by=1, note="": None
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, TextColumn("{task.fields[note]}"), console=err, transient=True) as bar:
+            task = bar.add_task(title, total=total, note="")
+            yield lambda by=1, note="": bar.update(task, advance=by, note=note)
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it: numpy scalars and arrays unpacked, NaN and infinity as null, paths as text."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
+def command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn library errors into short messages and exit codes; warnings into one line each on standard error."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> None:
+        debug, quiet = bool(options.get("debug")), bool(options.get("quiet"))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("default", UnskewWarning)
+                warnings.showwarning = functools.partial(_show_warning, quiet=quiet)
+                code = function(*args, **options)
+        except UnskewError as error:
+            _fail(str(error), debug)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            err.print("Stopped. Nothing half-written was left behind.", markup=False)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            raise typer.Exit(OK) from None
+        except MemoryError:
+            _fail("Not enough memory for this work on this machine.", debug)
+        except Exception as error:
+            _fail(
+                f"Unexpected {type(error).__name__}: {error}\nThis is a defect of unskew; --debug shows where.", debug
+            )
+        else:
+            if isinstance(code, int) and code != OK:
+                raise typer.Exit(code)
+
+    return run
+
+
+def _fail(message: str, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    err.print(f"Error: {message}", style="red", markup=False, soft_wrap=True)
+    raise typer.Exit(WRONG_USE)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], *rest: Any, quiet: bool = False, **more: Any
+) -> None:
+    if not quiet and issubclass(category, UnskewWarning):
+        err.print(f"Warning: {message}", style="yellow", markup=False, soft_wrap=True)

@@ -1,0 +1,106 @@
+"""Lists to train on: sessions of a click log, without the empty ones, identical ones merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew._segments import IntArray, gather_segments, segment_sum
+from unskew.data.clicks import ClickLog
+from unskew.errors import LogError
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingLists:
+    """What a list-wise ranker trains on; n entries in lists of the given sizes.
+
+    row : (n,) rows of the log's data.
+    sizes : (lists,) entries per list.
+    label : (n,) int32, clicks.
+    position : (n,) int32.
+    weight : (n,) float32: how many sessions the list stands for, times their weight.
+    """
+
+    row: IntArray
+    sizes: IntArray
+    label: IntArray
+    position: IntArray
+    weight: npt.NDArray[np.float32]
+
+    @property
+    def merged(self) -> bool:
+        """Whether any entry stands for more or less than one impression."""
+        return bool((self.weight != 1).any())
+
+
+def training_lists(log: ClickLog, *, keep_empty: bool = False, merge: bool = True) -> TrainingLists:
+    """Sessions as lists: those without a click dropped, identical ones merged into one with their weights added.
+
+    Both are exact for list- and pair-wise losses: a list without a click has no gradient, and LightGBM multiplies
+    a row's gradient and hessian by its weight.
+
+    >>> from unskew.data.ranking import RankingData
+    >>> data = RankingData.from_arrays([[0.1], [0.7]], sizes=[2])
+    >>> log = ClickLog.from_arrays(data, row=[0, 1] * 3, session=[0, 0, 1, 1, 2, 2], position=[1, 2] * 3,
+    ...                            click=[1, 0, 1, 0, 0, 0])
+    >>> lists = training_lists(log)
+    >>> lists.row, lists.label, lists.weight
+    (array([0, 1]), array([1, 0], dtype=int32), array([2., 2.], dtype=float32))
+    """
+    chosen = np.arange(log.n_sessions) if keep_empty else np.flatnonzero(log.session_clicks > 0)
+    if chosen.size == 0:
+        raise LogError(
+            "This log has no click at all, so there is nothing to learn from. "
+            "Is the click column the right one, and does 1 mean clicked?"
+        )
+    where, offsets = gather_segments(log.session_offsets, chosen)
+    weight = np.ones(len(where), np.float32) if log.weight is None else log.weight[where]
+    if merge:
+        first, group = _identical(log, where, offsets)
+        kept, kept_offsets = gather_segments(offsets, first)
+        weight = _merged_weight(weight, offsets, group, first, kept_offsets)
+        where, offsets = where[kept], kept_offsets
+    return TrainingLists(
+        row=log.row[where],
+        sizes=np.diff(offsets),
+        label=log.click[where],
+        position=log.position[where],
+        weight=weight,
+    )
+
+
+def _identical(log: ClickLog, where: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """For every list the group of lists identical to it (rows, positions, clicks), and each group's first list."""
+    fields = (log.row[where], log.position[where].astype(np.int64), log.click[where].astype(np.int64))
+    # Two independent 64-bit sums of mixed entries: 128 bits make a false merger rarer than a memory error.
+    sums = [segment_sum(_mix(fields, seed), offsets) for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)]
+    signature = np.stack([*sums, np.diff(offsets).astype(np.uint64)], axis=1)
+    _, first, group = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")  # keep the log's order of queries
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[group.ravel()]
+
+
+def _mix(fields: tuple[npt.NDArray, ...], seed: int) -> npt.NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        state = np.full(len(fields[0]), seed, dtype=np.uint64)
+        for values in fields:
+            state ^= values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) + (state << np.uint64(6))
+            state ^= state >> np.uint64(30)
+            state *= np.uint64(0xBF58476D1CE4E5B9)
+            state ^= state >> np.uint64(27)
+            state *= np.uint64(0x94D049BB133111EB)
+            state ^= state >> np.uint64(31)
+        return state
+
+
+def _merged_weight(
+    weight: npt.NDArray[np.float32], offsets: IntArray, group: IntArray, first: IntArray, kept_offsets: IntArray
+) -> npt.NDArray[np.float32]:
+    sizes = np.diff(offsets)
+    inside = np.arange(len(weight)) - np.repeat(offsets[:-1], sizes)
+    target = np.repeat(kept_offsets[group], sizes) + inside
+    return np.bincount(target, weights=weight, minlength=int(kept_offsets[-1])).astype(np.float32)

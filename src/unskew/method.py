@@ -1,0 +1,137 @@
+"""What every method has in common: a click log in, a model over plain features out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from unskew._segments import IntArray
+from unskew.data.clicks import ClickLog
+from unskew.data.inputs import as_matrix
+from unskew.data.ranking import RankingData
+from unskew.errors import FeatureError, LogError, NotFittedError
+from unskew.rankers.base import Judge, RankerState
+
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PositionCurve:
+    """What a method believes about examination: one value a position, 1 at the top.
+
+    position : (k,) positions, ascending from 1.
+    value : (k,) examination relative to position 1.
+    low, high : (k,) bounds of the interval at `confidence`, where the method knows them.
+    """
+
+    position: IntArray
+    value: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64] | None = None
+    high: npt.NDArray[np.float64] | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting that was tried: what it was, and how the judge saw it."""
+
+    setting: dict[str, Any]
+    score: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method's `_learn` hands back.
+
+    ranker : the fitted ranker behind the scores (has .predict(design) and .state(columns)).
+    state : the ranker's own format, control terms not yet folded away.
+    bias : the position curve the method estimated, if it does.
+    candidates : what was tried.
+    terms_value : the value control terms take at inference (0, or T(0) of a residual-only model).
+    """
+
+    ranker: Any
+    state: RankerState
+    bias: PositionCurve | None = None
+    candidates: Sequence[Candidate] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Method(BaseEstimator):
+    """Base of every method: checks at the door, `fit`, `predict`, `save`.
+
+    A subclass stores its keyword-only settings unchanged in __init__ (scikit-learn's convention) and writes `_learn`.
+    """
+
+    name: ClassVar[str]
+    needs_grades: ClassVar[bool] = False
+    needs_clicks: ClassVar[bool] = True
+
+    def fit(self, log: ClickLog, y: None = None, *, validation: ClickLog | RankingData | None = None) -> Self:
+        """Learn from a click log; `validation` (a log, or judged data) chooses among the settings."""
+        if not isinstance(log, ClickLog):
+            raise LogError(
+                f"fit takes a ClickLog, but got {type(log).__name__}. "
+                "Make one with unskew.ClickLog.from_frame(frame, ...) or ClickLog.read(path)."
+            )
+        self._check(log, validation)
+        outcome = self._learn(log, validation)
+        self.outcome_ = outcome
+        self.bias_ = outcome.bias
+        self.candidates_ = list(outcome.candidates)
+        self.n_features_in_ = log.data.n_features
+        self.feature_names_in_ = np.asarray(log.data.feature_names, dtype=object)
+        self.__dict__.pop("_model", None)
+        return self
+
+    @abstractmethod
+    def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome: ...
+
+    def predict(self, features: Any) -> Scores:
+        """(n,) scores of plain features: an array, a frame (matched by name) or RankingData; larger is better."""
+        return self.to_model().predict(features)
+
+    def to_model(self) -> Any:
+        """The fitted ranker with its control terms folded away: a Model over plain features."""
+        if not hasattr(self, "outcome_"):
+            raise NotFittedError(f"{type(self).__name__} is not fitted yet. Call fit(log) first.")
+        if "_model" not in self.__dict__:
+            from unskew.deploy.model import Model
+
+            self._model = Model.from_method(self)
+        return self._model
+
+    def save(self, path: Any) -> None:
+        """Write the folded model as a folder: a manifest and the ranker's own open format."""
+        self.to_model().save(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_model", None)
+        return state
+
+    def _check(self, log: ClickLog, validation: ClickLog | RankingData | None) -> None:
+        if self.needs_clicks and log.n_clicks == 0:
+            raise LogError(
+                "This log has no click at all, so there is nothing to learn from. "
+                "Is the click column the right one, and does 1 mean clicked?"
+            )
+        if self.needs_grades:
+            log.data.require_grades(f"The method '{self.name}'")
+        if validation is not None:
+            names = (validation.data if isinstance(validation, ClickLog) else validation).feature_names
+            if tuple(names) != log.data.feature_names:
+                raise FeatureError(
+                    "The validation data has other features than the log: "
+                    f"{len(names)} ({names[0]} …) against {log.data.n_features} ({log.data.feature_names[0]} …)."
+                )
+
+
+__all__ = ["Candidate", "Judge", "Method", "Outcome", "PositionCurve", "Scores", "as_matrix"]
