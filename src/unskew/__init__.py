@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from unskew.data.clicks import ClickLog
-    from unskew.data.ranking import RankingData
+from typing import Any
 
 __version__ = version("unskew")
 
@@ -17,13 +13,13 @@ __version__ = version("unskew")
 _HOMES = {
     "ClickLog": "unskew.data.clicks",
     "RankingData": "unskew.data.ranking",
-    "read_judged": "unskew.data.sources",
+    "read_judged": "unskew.sources",
     "read_log": "unskew.data.frames",
-    "simulate": "unskew.simulate.log",
+    "simulate": "unskew.simulation.log",
     "ControlFunctionRanker": "unskew.control.estimator",
     "methods": "unskew.registry",
     "make_method": "unskew.registry",
-    "evaluate": "unskew.evaluate.report",
+    "evaluate": "unskew.evaluation.report",
     "load": "unskew.deploy.model",
     "Model": "unskew.deploy.model",
     "export": "unskew.deploy.export",

@@ -54,13 +54,15 @@ class Outcome:
     state : the ranker's own format, control terms not yet folded away.
     bias : the position curve the method estimated, if it does.
     candidates : what was tried.
-    terms_value : the value control terms take at inference (0, or T(0) of a residual-only model).
+    fixed : (terms,) the values the extra terms take at inference; None means zero, the paper's choice.
+    extra : small JSON-able facts for the manifest (what stage one learnt, the share of gain of the terms, …).
     """
 
     ranker: Any
     state: RankerState
     bias: PositionCurve | None = None
     candidates: Sequence[Candidate] = ()
+    fixed: npt.NDArray[np.float64] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 

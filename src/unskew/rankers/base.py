@@ -65,7 +65,10 @@ class Ranker(Protocol):
         weight: npt.NDArray[np.float32] | None = None,
         position: IntArray | None = None,
         judge: Judge | None = None,
-    ) -> Self: ...
+        cache: dict[Any, Any] | None = None,
+    ) -> Self:
+        """Train; `cache` lets a ranker keep work (binned columns) between fits on the same rows."""
+        ...
 
     def predict(self, design: DesignMatrix) -> npt.NDArray[np.float64]: ...
 
