@@ -15,3 +15,6 @@ RankTarget = Literal["global", "per_list", "raw"]
 TransformationName = Literal["minmax", "normal_pdf", "inverse_mills", "hazard", "identity"]
 Inference = Literal["zero", "t0"]
 ControlForm = Literal["interaction", "residual"]
+
+LoggingPolicy = Literal["production", "random"]
+ShockScope = Literal["item", "session"]
