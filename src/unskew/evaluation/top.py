@@ -1,0 +1,157 @@
+"""The best few rows of every query: the one sort that all metrics share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew._segments import IntArray, gather_segments, offsets_of, positions_in, segment_of
+from unskew.errors import DataError, SettingError
+
+# Padded scores of a block: small enough for the processor's cache, large enough to hide numpy's overhead.
+_BLOCK_CELLS = 1 << 18
+# Queries whose sizes differ by less than this ratio share a block; the rest of a row is padding.
+_SIZE_RATIO = 1.2
+
+
+def top_rows(scores: npt.ArrayLike, offsets: IntArray, depth: int, *, seed: int = 0) -> IntArray:
+    """(queries, depth) rows of every query in descending order of score, -1 where a query has fewer items.
+
+    Equal scores are ordered by a random permutation of the rows that depends on the seed alone, so that constant
+    scores do not inherit the order of the file. Only the top is sorted.
+
+    >>> top_rows([0.2, 0.9, 0.5, 0.1], np.array([0, 3, 4]), depth=2).tolist()
+    [[1, 2], [3, -1]]
+    """
+    values = check_scores(scores, offsets)
+    if depth < 1:
+        raise SettingError(f"A cut-off must be 1 or greater, but {depth} was given.")
+    sizes = np.diff(offsets)
+    top = np.full((len(sizes), depth), -1, dtype=np.int64)
+    for queries, width in _blocks(sizes):
+        padded = _padded(values, offsets, queries, width)
+        top[queries] = _top_of_block(padded, offsets[:-1][queries], sizes[queries], depth, seed)
+    return top
+
+
+def check_scores(scores: npt.ArrayLike, offsets: IntArray) -> npt.NDArray[np.floating]:
+    """The scores as one floating number a row, or an error that says what is wrong with them."""
+    values = np.asarray(scores)
+    if values.dtype.kind not in "iufb":
+        raise DataError(f"Scores must be numbers, but they are of type {values.dtype}.")
+    if values.shape != (int(offsets[-1]),):
+        raise DataError(f"{int(offsets[-1]):,} rows need one score each, but the scores have shape {values.shape}.")
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)
+    finite = np.isfinite(values)
+    if not finite.all():
+        first = int(np.argmin(finite))
+        raise DataError(
+            f"Scores must be finite, but {int(len(values) - finite.sum()):,} are not "
+            f"(first: row {first + 1}, score {values[first]}). An item without an opinion needs a low score, not NaN."
+        )
+    return values
+
+
+def scramble(rows: IntArray, seed: int) -> npt.NDArray[np.uint64]:
+    """A number for every row that looks random and depends on the row and the seed alone.
+
+    Sorting by it is a random permutation of which any part can be had without the rest (the finaliser of
+    splitmix64, Steele et al. 2014).
+    """
+    with np.errstate(over="ignore"):
+        start = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+        mixed = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + start
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))
+
+
+def _blocks(sizes: IntArray) -> Iterator[tuple[IntArray | slice, int]]:
+    """Queries of about the same size, a cache-full at a time, with the size of the largest."""
+    if len(sizes) == 0 or sizes.max() == 0:
+        return
+    if sizes.min() == sizes.max():
+        step = max(_BLOCK_CELLS // int(sizes[0]), 1)
+        yield from ((slice(i, min(i + step, len(sizes))), int(sizes[0])) for i in range(0, len(sizes), step))
+        return
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    start = int(np.searchsorted(ordered, 1))
+    while start < len(order):
+        limit = max(int(ordered[start] * _SIZE_RATIO), 8)
+        end = int(np.searchsorted(ordered, limit, side="right"))
+        width = int(ordered[end - 1])
+        end = min(end, start + max(_BLOCK_CELLS // width, 1))
+        yield order[start:end], width
+        start = end
+
+
+def _padded(values: npt.NDArray, offsets: IntArray, queries: IntArray | slice, width: int) -> npt.NDArray:
+    """(queries, width) scores, -∞ beyond the last item."""
+    first = offsets[:-1][queries]
+    if isinstance(queries, slice):
+        return values[first[0] : first[-1] + width].reshape(-1, width)
+    sizes = offsets[1:][queries] - first
+    column = np.arange(width)
+    padded = values.take(first[:, None] + column, mode="clip")
+    padded[column >= sizes[:, None]] = -np.inf
+    return padded
+
+
+def _top_of_block(padded: npt.NDArray, first: IntArray, sizes: IntArray, depth: int, seed: int) -> IntArray:
+    """(queries, depth) rows of a block in descending order of its padded scores, -1 where there are none."""
+    width = padded.shape[1]
+    keep = min(depth, width)
+    lowest = np.partition(padded, width - keep, axis=1)[:, width - keep]
+    lowest = np.maximum(lowest, np.finfo(padded.dtype).min)  # leaves the padding out
+    query, column = np.nonzero(padded >= lowest[:, None])
+    found = np.bincount(query, minlength=len(padded))
+    wanted = np.minimum(sizes, keep)
+    plain = found == wanted
+    if plain.all() and (wanted == keep).all():
+        candidates = column.reshape(-1, keep)
+        top, tied = _sort_rows(padded, candidates)
+    else:
+        candidates = np.full((len(padded), keep), -1)
+        inside = positions_in(offsets_of(found)) - 1
+        fits = inside < keep
+        candidates[query[fits], inside[fits]] = column[fits]
+        top, tied = _sort_rows(padded, candidates)
+        tied |= ~plain
+    out = np.full((len(padded), depth), -1, dtype=np.int64)
+    out[:, :keep] = np.where(top >= 0, top + first[:, None], -1)
+    if tied.any():
+        _settle_ties(out, np.flatnonzero(tied), query, column, found, padded, first, seed)
+    return out
+
+
+def _sort_rows(padded: npt.NDArray, candidates: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Candidates (columns, -1 for none) in descending order of score, and the queries in which two are equal."""
+    score = np.take_along_axis(padded, candidates, axis=1)
+    score[candidates < 0] = -np.inf
+    order = np.argsort(-score, axis=1)
+    score = np.take_along_axis(score, order, axis=1)
+    tied = ((score[:, 1:] == score[:, :-1]) & np.isfinite(score[:, 1:])).any(axis=1)
+    return np.take_along_axis(candidates, order, axis=1), tied
+
+
+def _settle_ties(
+    out: IntArray,
+    queries: IntArray,
+    query: IntArray,
+    column: IntArray,
+    found: IntArray,
+    padded: npt.NDArray,
+    first: IntArray,
+    seed: int,
+) -> None:
+    """Order again, in place, the queries in which equal scores meet: by score, then at random."""
+    where, bounds = gather_segments(offsets_of(found), queries)
+    row = first[query[where]] + column[where]
+    order = np.lexsort((scramble(row, seed), -padded[query[where], column[where]], query[where]))
+    place = positions_in(bounds) - 1
+    inside = place < out.shape[1]
+    out[queries[segment_of(bounds)[inside]], place[inside]] = row[order][inside]
