@@ -1,0 +1,321 @@
+"""LambdaMART: gradient-boosted trees on LightGBM's lambdarank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from threading import Lock
+from typing import Any, Self
+
+import lightgbm as lgb
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
+
+from unskew._options import Preset
+from unskew._segments import IntArray
+from unskew.data.design import DesignMatrix
+from unskew.errors import DataError, NotFittedError, SettingError, check_choice
+from unskew.rankers.base import Judge, RankerState
+from unskew.rankers.binned import BLOCK, binned
+
+# LightGBM's own limits for lambdarank.
+MAX_LABEL = 30
+MAX_LIST = 10_000
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Regularised for sparse clicks: small trees with many rows a leaf, half of the columns and rows a round.
+    "default": {
+        "trees": (50, 100, 200, 300),
+        "learning_rate": (0.05,),
+        "leaves": 15,
+        "min_rows": 50,
+        "l2": 5.0,
+        "feature_fraction": 0.5,
+        "bagging_fraction": 0.5,
+        "truncation": 30,
+    },
+    # The paper's appendix; what it does not name is LightGBM's default.
+    "paper": {
+        "trees": (100, 300, 500),
+        "learning_rate": (0.05, 0.1),
+        "leaves": 255,
+        "min_rows": 2,
+        "l2": 0.0,
+        "feature_fraction": 1.0,
+        "bagging_fraction": 1.0,
+        "truncation": 30,
+    },
+    "smoke": {
+        "trees": (10, 20),
+        "learning_rate": (0.2,),
+        "leaves": 7,
+        "min_rows": 5,
+        "l2": 1.0,
+        "feature_fraction": 1.0,
+        "bagging_fraction": 1.0,
+        "truncation": 30,
+    },
+}
+
+
+class LambdaMART(BaseEstimator):
+    """Boosted trees that order lists (Burges 2010), by LightGBM.
+
+    preset : "default" (regularised, ours), "paper" (255 leaves, 2 rows a leaf, 500 trees) or "smoke" (seconds).
+        Every further setting that is not None takes the preset's place.
+    trees : numbers of trees worth looking at; one training answers them all, since a prefix of the trees is the model
+        with fewer of them.
+    learning_rate : a rate, or several for `grid`.
+    separate_terms : whether a tree may use plain columns or terms, but not both.
+    n_jobs : threads; None means all. The result does not depend on it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(200, 3)).astype(np.float32)
+    >>> ranker = LambdaMART(preset="smoke").fit(DesignMatrix(x), (x[:, 0] > 0).astype(int), np.full(20, 10))
+    >>> bool(np.corrcoef(ranker.predict(DesignMatrix(x)), x[:, 0])[0, 1] > 0.7)
+    True
+    """
+
+    takes_missing = True
+
+    def __init__(
+        self,
+        *,
+        preset: Preset = "default",
+        trees: int | tuple[int, ...] | None = None,
+        learning_rate: float | tuple[float, ...] | None = None,
+        leaves: int | None = None,
+        min_rows: int | None = None,
+        l2: float | None = None,
+        feature_fraction: float | None = None,
+        bagging_fraction: float | None = None,
+        truncation: int | None = None,
+        separate_terms: bool = False,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.preset = preset
+        self.trees = trees
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_rows = min_rows
+        self.l2 = l2
+        self.feature_fraction = feature_fraction
+        self.bagging_fraction = bagging_fraction
+        self.truncation = truncation
+        self.separate_terms = separate_terms
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def setting(self, name: str) -> Any:
+        """A setting: the one given, else the preset's."""
+        check_choice("preset", self.preset, PRESETS)
+        given = getattr(self, name)
+        return PRESETS[self.preset][name] if given is None else given
+
+    def grid(self) -> list[Self]:
+        """One ranker a learning rate; numbers of trees need no rankers of their own."""
+        return [clone(self).set_params(learning_rate=rate) for rate in _several(self.setting("learning_rate"))]
+
+    def fit(
+        self,
+        design: DesignMatrix,
+        labels: npt.NDArray,
+        sizes: IntArray,
+        *,
+        weight: npt.NDArray[np.float32] | None = None,
+        position: IntArray | None = None,
+        judge: Judge | None = None,
+        cache: dict[Any, Any] | None = None,
+    ) -> Self:
+        """Train on lists of the given sizes and keep the number of trees that the judge likes best (else the most).
+
+        labels : (n,) whole numbers, clicks or grades; gain 2^label - 1.
+        weight : (n,) multiplies an entry's gradient and hessian.
+        position : (n,) adds LightGBM's position effect to the score during training: s = f(x) + g(position).
+        """
+        _check_lists(design, labels, sizes)
+        stages = sorted(_several(self.setting("trees")))
+        data = binned(design, positions=position is not None, threads=self._threads, cache=cache)
+        data.set_label(np.asarray(labels, dtype=np.float32)).set_group(sizes).set_weight(weight)
+        params = self._params(design)
+        params["objective"] = self._objective(labels, sizes, weight, position)
+        with _position_effects(listen=position is not None) as effects:
+            if position is not None:
+                data.set_position(np.asarray(position, dtype=np.int32))
+                params["verbosity"] = 2  # LightGBM tells its position effect to the debug log and nobody else
+            booster = lgb.train(params, data, num_boost_round=stages[-1])
+        self.booster_ = booster
+        self.n_plain_, self.n_terms_ = design.n_plain, design.n_terms
+        self.stage_, self.judged_ = self._choose(stages, judge)
+        self.position_effect_ = effects[min(self.stage_, len(effects)) - 1] if effects else None
+        return self
+
+    def predict(self, design: DesignMatrix) -> npt.NDArray[np.float64]:
+        """(n,) scores, larger is better."""
+        return self._scores(design, 0, self._fitted().stage_)
+
+    def state(self, columns: Sequence[str]) -> RankerState:
+        """LightGBM's text format, cut to the chosen number of trees, with the columns' names."""
+        text = self._fitted().booster_.model_to_string(num_iteration=self.stage_)
+        return RankerState(
+            kind="lightgbm",
+            files={"model.txt": _named(text, columns).encode()},
+            columns=tuple(columns),
+            n_plain=self.n_plain_,
+            info={
+                "trees": self.stage_,
+                "learning_rate": _several(self.setting("learning_rate"))[0],
+                "gain_share_of_terms": self.gain_share(),
+            },
+        )
+
+    def gain_share(self) -> float:
+        """How much of the trees' total gain the terms took: 0 to 1."""
+        gain = self._fitted().booster_.feature_importance("gain", iteration=self.stage_)
+        return float(gain[self.n_plain_ :].sum() / max(gain.sum(), np.finfo(float).tiny))
+
+    def _objective(
+        self, labels: npt.NDArray, sizes: IntArray, weight: npt.NDArray | None, position: IntArray | None
+    ) -> str | Callable[..., Any]:
+        """What is minimised: a name LightGBM knows, or a function (scores, data) → (gradient, hessian)."""
+        return "lambdarank"
+
+    @property
+    def _threads(self) -> int:
+        return 0 if self.n_jobs is None or self.n_jobs < 1 else self.n_jobs
+
+    def _params(self, design: DesignMatrix) -> dict[str, Any]:
+        bagging = self.setting("bagging_fraction")
+        params = {
+            "metric": "None",
+            "learning_rate": _several(self.setting("learning_rate"))[0],
+            "num_leaves": self.setting("leaves"),
+            "min_data_in_leaf": self.setting("min_rows"),
+            "lambda_l2": self.setting("l2"),
+            "feature_fraction": self.setting("feature_fraction"),
+            "bagging_fraction": bagging,
+            "bagging_freq": int(bagging < 1),
+            "lambdarank_truncation_level": self.setting("truncation"),
+            "feature_pre_filter": False,
+            "seed": self.random_state,
+            "num_threads": self._threads,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        if self.separate_terms and design.n_terms:
+            plain, total = design.n_plain, design.shape[1]
+            params["interaction_constraints"] = [list(range(plain)), list(range(plain, total))]
+        return params
+
+    def _choose(self, stages: Sequence[int], judge: Judge | None) -> tuple[int, float | None]:
+        grown = self.booster_.current_iteration()
+        stages = sorted({min(stage, grown) for stage in stages})
+        if judge is None or grown == 0:
+            return stages[-1], None
+        scores = np.zeros(len(judge.features))
+        best, chosen = -np.inf, stages[-1]
+        for start, stop in pairwise([0, *stages]):
+            scores += self._scores(judge.features, start, stop)
+            value = float(judge(scores))
+            if value > best:
+                best, chosen = value, stop
+        return chosen, best
+
+    def _scores(self, design: DesignMatrix, start: int, stop: int) -> npt.NDArray[np.float64]:
+        """The sum of trees start … stop - 1, block by block."""
+        scores = np.zeros(len(design))
+        if stop == start:  # LightGBM would take "no trees" for "all trees"
+            return scores
+        for at in range(0, len(design), BLOCK):
+            block = design[at : at + BLOCK]
+            scores[at : at + BLOCK] = self.booster_.predict(
+                block, start_iteration=start, num_iteration=stop - start, raw_score=True, num_threads=self._threads
+            )
+        return scores
+
+    def _fitted(self) -> Self:
+        if not hasattr(self, "booster_"):
+            raise NotFittedError("LambdaMART is not fitted yet. Call fit(design, labels, sizes) first.")
+        return self
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not values:
+        raise SettingError("trees and learning_rate must name at least one value, but one of them is empty.")
+    return values
+
+
+def _check_lists(design: DesignMatrix, labels: npt.NDArray, sizes: IntArray) -> None:
+    if not len(labels) == len(design) == int(np.sum(sizes)):
+        raise DataError(
+            f"{len(design):,} entries, {len(labels):,} labels and lists of {int(np.sum(sizes)):,} entries do not match."
+        )
+    values = np.asarray(labels)
+    if (values < 0).any() or (values > MAX_LABEL).any() or (values != np.floor(values)).any():
+        raise DataError(
+            f"LambdaMART takes whole labels from 0 to {MAX_LABEL}, but found {values.min()} to {values.max()}. "
+            "Real-valued labels need a pointwise ranker."
+        )
+    if np.max(sizes) > MAX_LIST:
+        raise DataError(
+            f"LightGBM orders lists of at most {MAX_LIST:,} items, but one has {int(np.max(sizes)):,}. "
+            "Keep the top of such lists."
+        )
+
+
+def _named(model: str, columns: Sequence[str]) -> str:
+    """The model text with the columns' names; characters that LightGBM cannot store in a name become '_'."""
+    names = [re.sub(r'[\s,:\[\]{}"]', "_", column) or "_" for column in columns]
+    if len(set(names)) < len(names):
+        names = [f"{name}_{i}" for i, name in enumerate(names)]
+    start = model.index("\nfeature_names=") + 1
+    old = model[start : model.index("\n", start)].removeprefix("feature_names=").split(" ")
+    if len(old) != len(names):
+        raise DataError(f"The trees take {len(old)} columns, but {len(names)} names were given.")
+    head, tail = model[:start], model[model.index("\n", start) :]
+    trees, mark, rest = tail.partition("\nfeature_importances:\n")
+    table, end, rest = rest.partition("\n\n")
+    rename = dict(zip(old, names))
+    lines = [
+        f"{rename[name]}={count}" for name, _, count in (line.rpartition("=") for line in table.splitlines()) if name
+    ]
+    return f"{head}feature_names={' '.join(names)}{trees}{mark}" + "\n".join(lines) + end + rest
+
+
+_EFFECT = re.compile(r"\[Debug\]\s+(\d+)\s+(-?[\d.]+(?:e[+-]?\d+)?|-?inf|-?nan)\s*$")
+_LOGGER_LOCK = Lock()
+
+
+@contextmanager
+def _position_effects(*, listen: bool) -> Iterator[list[dict[int, float]]]:
+    """Collect what LightGBM says about positions: after every round one dict, position → g(position)."""
+    rounds: list[dict[int, float]] = []
+    if not listen:
+        yield rounds
+        return
+
+    class Listener:
+        def info(self, message: str) -> None:
+            if "bias_factor" in message:
+                rounds.append({})
+            elif rounds and (found := _EFFECT.search(message)):
+                rounds[-1][int(found[1])] = float(found[2])
+
+        def warning(self, message: str) -> None:
+            pass
+
+    # The logger is LightGBM's own global; it is put back as it was, and one training at a time may borrow it.
+    with _LOGGER_LOCK:
+        basic = lgb.basic
+        before = basic._LOGGER, basic._INFO_METHOD_NAME, basic._WARNING_METHOD_NAME
+        lgb.register_logger(Listener())
+        try:
+            yield rounds
+        finally:
+            lgb.register_logger(before[0], info_method_name=before[1], warning_method_name=before[2])
