@@ -58,14 +58,14 @@ def per_query(
     """
     judged, bounds, cuts = _check_judged(grades, offsets, max_grade), _check_offsets(offsets), check_cutoffs(at)
     gain = _gains_of_top(judged, top_rows(scores, bounds, max(cuts), seed=seed))
-    ideal = ideal_dcg(judged, bounds, max(cuts))
+    ideal = ideal_dcg(judged, bounds, cuts)
     dcg, err = np.cumsum(gain * discounts(max(cuts)), axis=1), _cascade(gain, max_grade)
     empty = ideal[:, 0] == 0
-    divisor = np.where(empty[:, None], np.nan, ideal)
+    ideal[empty] = np.nan
     values: PerQuery = {}
-    for cut in cuts:
-        # The ideal sums in another order, so that a perfect list could come out above 1 by a rounding error.
-        values[f"ndcg@{cut}"] = np.minimum(dcg[:, cut - 1] / divisor[:, cut - 1], 1.0)
+    for column, cut in enumerate(cuts):
+        # The ideal is summed in another order: a perfect list could come out above 1 by a rounding error.
+        values[f"ndcg@{cut}"] = np.minimum(dcg[:, cut - 1] / ideal[:, column], 1.0)
         values[f"err@{cut}"] = np.where(empty, np.nan, err[:, cut - 1])
     return values
 
@@ -146,18 +146,18 @@ def dcg_of(worth: npt.NDArray[np.floating], top: IntArray) -> Values:
     return (np.where(top >= 0, worth[top], 0.0) * discounts(top.shape[1])).sum(axis=1)
 
 
-def ideal_dcg(grades: IntArray, offsets: IntArray, depth: int) -> Values:
-    """(queries, depth) DCG of the ideal order at every cut-off up to depth.
+def ideal_dcg(grades: IntArray, offsets: IntArray, at: Sequence[int]) -> Values:
+    """(queries, cut-offs) DCG of the ideal order.
 
     Counted, not sorted: with c_g items of grade g or more, DCG@p = Σ_{g≥1} 2^(g-1) · Σ_{r ≤ min(c_g, p)} discount(r).
     """
-    up_to = np.concatenate([[0.0], np.cumsum(discounts(depth))])
-    cuts = np.arange(1, depth + 1)
-    ideal = np.zeros((len(offsets) - 1, depth))
-    for grade in range(1, int(grades.max(initial=0)) + 1):
-        count = np.minimum(segment_sum((grades >= grade).astype(np.int32), offsets), depth)
-        ideal += 2.0 ** (grade - 1) * up_to[np.minimum(count[:, None], cuts)]
-    return ideal
+    queries, levels = len(offsets) - 1, int(grades.max(initial=0)) + 1
+    cell = np.repeat(np.arange(queries) * levels, np.diff(offsets)) + grades
+    count = np.bincount(cell, minlength=queries * levels).reshape(queries, levels)
+    at_least = np.cumsum(count[:, :0:-1], axis=1)  # grades levels - 1, …, 1
+    step = 2.0 ** np.arange(levels - 2, -1, -1)
+    up_to = np.concatenate([[0.0], np.cumsum(discounts(max(at)))])
+    return np.stack([(up_to[np.minimum(at_least, cut)] * step).sum(axis=1) for cut in at], axis=1)
 
 
 def ideal_linear(labels: npt.NDArray[np.floating], offsets: IntArray, depth: int) -> Values:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from unskew._segments import IntArray, gather_segments, offsets_of, positions_in, segment_of
+from unskew._segments import IntArray
 from unskew.errors import DataError, SettingError
 
 # Padded scores of a block: small enough for the processor's cache, large enough to hide numpy's overhead.
 _BLOCK_CELLS = 1 << 18
 # Queries whose sizes differ by less than this ratio share a block; the rest of a row is padding.
 _SIZE_RATIO = 1.2
+# Finding the largest again and again beats a sort as long as few are wanted.
+_FEW = 24
 
 
 def top_rows(scores: npt.ArrayLike, offsets: IntArray, depth: int, *, seed: int = 0) -> IntArray:
@@ -32,7 +34,7 @@ def top_rows(scores: npt.ArrayLike, offsets: IntArray, depth: int, *, seed: int 
     top = np.full((len(sizes), depth), -1, dtype=np.int64)
     for queries, width in _blocks(sizes):
         padded = _padded(values, offsets, queries, width)
-        top[queries] = _top_of_block(padded, offsets[:-1][queries], sizes[queries], depth, seed)
+        top[queries] = _top_of_block(padded, offsets[:-1][queries], depth, seed)
     return top
 
 
@@ -101,57 +103,37 @@ def _padded(values: npt.NDArray, offsets: IntArray, queries: IntArray | slice, w
     return padded
 
 
-def _top_of_block(padded: npt.NDArray, first: IntArray, sizes: IntArray, depth: int, seed: int) -> IntArray:
+def _top_of_block(padded: npt.NDArray, first: IntArray, depth: int, seed: int) -> IntArray:
     """(queries, depth) rows of a block in descending order of its padded scores, -1 where there are none."""
-    width = padded.shape[1]
-    keep = min(depth, width)
-    lowest = np.partition(padded, width - keep, axis=1)[:, width - keep]
-    lowest = np.maximum(lowest, np.finfo(padded.dtype).min)  # leaves the padding out
-    query, column = np.nonzero(padded >= lowest[:, None])
-    found = np.bincount(query, minlength=len(padded))
-    wanted = np.minimum(sizes, keep)
-    plain = found == wanted
-    if plain.all() and (wanted == keep).all():
-        candidates = column.reshape(-1, keep)
-        top, tied = _sort_rows(padded, candidates)
-    else:
-        candidates = np.full((len(padded), keep), -1)
-        inside = positions_in(offsets_of(found)) - 1
-        fits = inside < keep
-        candidates[query[fits], inside[fits]] = column[fits]
-        top, tied = _sort_rows(padded, candidates)
-        tied |= ~plain
+    keep = min(depth, padded.shape[1])
+    # One more than wanted: a tie across the cut-off decides who is in.
+    column, score = _leaders(padded, min(depth + 1, padded.shape[1]))
+    row = np.where(np.isfinite(score), column + first[:, None], -1)
+    tied = np.flatnonzero(((score[:, 1:] == score[:, :-1]) & np.isfinite(score[:, 1:])).any(axis=1))
+    if tied.size:
+        row[tied, :keep] = _top_with_ties(padded[tied], first[tied], keep, seed)
     out = np.full((len(padded), depth), -1, dtype=np.int64)
-    out[:, :keep] = np.where(top >= 0, top + first[:, None], -1)
-    if tied.any():
-        _settle_ties(out, np.flatnonzero(tied), query, column, found, padded, first, seed)
+    out[:, :keep] = row[:, :keep]
     return out
 
 
-def _sort_rows(padded: npt.NDArray, candidates: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Candidates (columns, -1 for none) in descending order of score, and the queries in which two are equal."""
-    score = np.take_along_axis(padded, candidates, axis=1)
-    score[candidates < 0] = -np.inf
-    order = np.argsort(-score, axis=1)
-    score = np.take_along_axis(score, order, axis=1)
-    tied = ((score[:, 1:] == score[:, :-1]) & np.isfinite(score[:, 1:])).any(axis=1)
-    return np.take_along_axis(candidates, order, axis=1), tied
+def _leaders(padded: npt.NDArray, count: int) -> tuple[IntArray, npt.NDArray]:
+    """(queries, count) columns of the largest scores, largest first and leftmost of equals first, and the scores."""
+    if count > _FEW:
+        column = np.argsort(-padded, axis=1, kind="stable")[:, :count]
+        return column, np.take_along_axis(padded, column, axis=1)
+    rest, query = padded.copy(), np.arange(len(padded))
+    column, score = np.empty((len(padded), count), dtype=np.int64), np.empty((len(padded), count), padded.dtype)
+    for place in range(count):
+        best = rest.argmax(axis=1)
+        column[:, place], score[:, place] = best, rest[query, best]
+        rest[query, best] = -np.inf
+    return column, score
 
 
-def _settle_ties(
-    out: IntArray,
-    queries: IntArray,
-    query: IntArray,
-    column: IntArray,
-    found: IntArray,
-    padded: npt.NDArray,
-    first: IntArray,
-    seed: int,
-) -> None:
-    """Order again, in place, the queries in which equal scores meet: by score, then at random."""
-    where, bounds = gather_segments(offsets_of(found), queries)
-    row = first[query[where]] + column[where]
-    order = np.lexsort((scramble(row, seed), -padded[query[where], column[where]], query[where]))
-    place = positions_in(bounds) - 1
-    inside = place < out.shape[1]
-    out[queries[segment_of(bounds)[inside]], place[inside]] = row[order][inside]
+def _top_with_ties(padded: npt.NDArray, first: IntArray, keep: int, seed: int) -> IntArray:
+    """As above, for queries in which equal scores meet: shuffled first, so that the leftmost is a random one."""
+    shuffle = np.argsort(scramble(first[:, None] + np.arange(padded.shape[1]), seed), axis=1)
+    column, score = _leaders(np.take_along_axis(padded, shuffle, axis=1), keep)
+    row = np.take_along_axis(shuffle, column, axis=1) + first[:, None]
+    return np.where(np.isfinite(score), row, -1)
