@@ -58,7 +58,7 @@ def training_lists(log: ClickLog, *, keep_empty: bool = False, merge: bool = Tru
     where, offsets = gather_segments(log.session_offsets, chosen)
     weight = np.ones(len(where), np.float32) if log.weight is None else log.weight[where]
     if merge:
-        first, group = _identical(log, where, offsets)
+        first, group = _identical(log, where, offsets, log.session_query[chosen])
         kept, kept_offsets = gather_segments(offsets, first)
         weight = _merged_weight(weight, offsets, group, first, kept_offsets)
         where, offsets = where[kept], kept_offsets
@@ -71,14 +71,17 @@ def training_lists(log: ClickLog, *, keep_empty: bool = False, merge: bool = Tru
     )
 
 
-def _identical(log: ClickLog, where: IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
-    """For every list the group of lists identical to it (rows, positions, clicks), and each group's first list."""
+def _identical(log: ClickLog, where: IntArray, offsets: IntArray, query: IntArray) -> tuple[IntArray, IntArray]:
+    """For every list the group of lists identical to it (rows, positions, clicks), and each group's first list.
+
+    Groups are ordered by query and then by content, so that the order of the sessions does not reach the ranker.
+    """
     fields = (log.row[where], log.position[where].astype(np.int64), log.click[where].astype(np.int64))
     # Two independent 64-bit sums of mixed entries: 128 bits make a false merger rarer than a memory error.
     sums = [segment_sum(_mix(fields, seed), offsets) for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)]
     signature = np.stack([*sums, np.diff(offsets).astype(np.uint64)], axis=1)
     _, first, group = np.unique(signature, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")  # keep the log's order of queries
+    order = np.argsort(query[first], kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return first[order], rank[group.ravel()]
