@@ -1,0 +1,49 @@
+"""What a user should be told about a log before a model is fitted to it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from unskew.data.clicks import ClickLog
+from unskew.errors import LogError, UnskewWarning
+
+
+def warn_about(log: ClickLog) -> None:
+    """Named warnings for what weakens a fit without making it wrong; an error for what leaves nothing to fit."""
+    for text in weaknesses(log):
+        warnings.warn(text, UnskewWarning, stacklevel=4)
+
+
+def weaknesses(log: ClickLog) -> list[str]:
+    """Plain sentences about a log's weak spots."""
+    if log.n_clicks == 0:
+        raise LogError("This log has no click at all, so there is nothing to learn from. Is the click column right?")
+    found = []
+    names = np.asarray(log.data.feature_names)
+    low = np.fmin.reduce(log.data.features, axis=0)
+    high = np.fmax.reduce(log.data.features, axis=0)
+    empty, constant = np.isnan(low), low == high
+    if (empty | constant).all():
+        raise LogError("Every feature is constant or missing, so there is nothing to rank by.")
+    if empty.any():
+        found.append(f"{_some(names[empty])} missing in every row; they carry nothing.")
+    if constant.any():
+        found.append(f"{_some(names[constant])} constant; they carry nothing.")
+    if log.n_sessions < log.data.n_features:
+        found.append(
+            f"There are fewer sessions ({log.n_sessions}) than features ({log.data.n_features}): "
+            "expect stage one to be loose, and treat the result as a trial run."
+        )
+    clicked = np.unique(log.position[log.click > 0])
+    if len(clicked) == 1:
+        found.append(
+            f"All clicks are at position {clicked[0]}: relevance and position cannot be told apart in this log."
+        )
+    return found
+
+
+def _some(names: np.ndarray) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:3]) + (" …" if len(names) > 3 else "")
+    return f"{len(names)} feature{'s are' if len(names) > 1 else ' is'} ({shown})"

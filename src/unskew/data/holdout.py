@@ -1,0 +1,28 @@
+"""Splitting queries off a log, to choose settings on what training has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unskew.data.clicks import ClickLog
+
+HOLDOUT_SHARE = 0.2
+# Fewer queries than this tell settings apart by luck.
+SMALLEST_SPLIT = 10
+
+
+def hold_out(log: ClickLog, *, share: float = HOLDOUT_SHARE, seed: int = 0) -> tuple[ClickLog, ClickLog | None]:
+    """Split off a share of the queries to choose settings on; a log too small to split stays whole.
+
+    Only queries with clicks can tell settings apart, so both parts must have some.
+    """
+    queries = log.queries
+    order = np.random.default_rng(seed).permutation(len(queries))
+    held = queries[order[: int(len(queries) * share)]]
+    kept = queries[order[int(len(queries) * share) :]]
+    if len(held) < SMALLEST_SPLIT:
+        return log, None
+    train, validation = log.take_queries(kept), log.take_queries(held)
+    if train.n_clicks == 0 or validation.n_clicks == 0:
+        return log, None
+    return train, validation
