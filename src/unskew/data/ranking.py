@@ -86,6 +86,20 @@ class RankingData:
         )
 
     @classmethod
+    def _trusted(cls, **parts: Any) -> RankingData:
+        """Build without the checks at the door, from parts the package has checked (a parsed file, a verified cache).
+
+        The checks read every feature, which would pull a memory-mapped matrix into memory.
+        """
+        data = object.__new__(cls)
+        for name in cls.__dataclass_fields__:
+            object.__setattr__(data, name, parts.get(name, () if name == "notes" else None))
+        for array in (data.features, data.offsets, data.grades):
+            if array is not None:
+                array.flags.writeable = False
+        return data
+
+    @classmethod
     def from_frame(cls, frame: Any, **options: Any) -> RankingData:
         """Read a polars, pandas or Arrow frame; options as in :func:`unskew.data.frames.ranking_from_frame`."""
         from unskew.data.frames import ranking_from_frame
