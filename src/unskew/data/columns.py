@@ -144,17 +144,11 @@ def as_ids(column: pl.Series) -> pl.Series | None:
         return column
     if kind in (pl.Categorical, pl.Enum):
         return column.cast(pl.String)
-    if kind.is_float() and bool((column.is_null() | (column.is_finite() & (column == column.floor()))).all()):
-        return column.cast(pl.Int64)  # a frame turns integers into floats when one is missing
+    if kind.is_float():  # a frame turns integers into floats when one is missing
+        known = column.fill_nan(None).drop_nulls()
+        if bool((known.is_finite() & (known == known.floor()) & (known.abs() < 2**53)).all()):
+            return column.fill_nan(None).cast(pl.Int64)
     return None
-
-
-def same_type(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Two id columns made comparable: integers of one width, or both as text."""
-    if left.dtype == right.dtype:
-        return left, right
-    common = pl.Int64 if left.dtype.is_integer() and right.dtype.is_integer() else pl.String
-    return left.cast(common), right.cast(common)
 
 
 def is_number(kind: pl.DataType) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from unskew._options import MissingValues
 from unskew._segments import IntArray
-from unskew.data.checks import Check, Rows
+from unskew.data.checks import SHOWN_ROWS, Check, Rows, plural
+from unskew.data.column_checks import first_text
 from unskew.data.columns import LogColumns, is_number
 from unskew.data.tables import Table
-from unskew.errors import ColumnError, FeatureError
+from unskew.errors import FeatureError
 
 FloatMatrix = npt.NDArray[np.float32]
 COLUMNS_AT_ONCE = 16  # one cache line of a float32 row
@@ -44,44 +46,38 @@ def feature_names(table: Table, columns: LogColumns) -> list[str]:
 def name_checks(table: Table, names: Sequence[str]) -> Iterator[Check]:
     """The feature columns are there, distinct, and numbers."""
     lacking = [name for name in names if name not in table.schema]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    message, hint = "", "Choose the columns with {features=a,b,c}."
     if lacking:
         listed = ", ".join(f"'{name}'" for name in lacking[:5]) + (" …" if len(lacking) > 5 else "")
-        yield Check(
-            "features: present", "FAIL", f"Feature columns must be in {table.source}, but {listed} "
-            f"{'is' if len(lacking) == 1 else 'are'} not.", len(lacking), error=ColumnError,
-        )  # fmt: skip
+        message = f"Feature columns must be in {table.source}, but {listed} {_are(len(lacking))} not."
+    elif repeated:
+        message = f"A feature must be named once, but '{repeated[0]}' was named {names.count(repeated[0])} times."
+    elif not names:
+        message = f"There must be feature columns, but {table.source} has none."
+        hint = "Add them to the table, or name a second one with {feature_table='FILE'}."
+    if message:
+        yield Check("features: present", "FAIL", message, len(lacking), hint=hint, error=FeatureError)
         return
-    if not names:
-        yield Check(
-            "features: present", "FAIL", f"There must be feature columns, but {table.source} has none.",
-            hint="Add them to the table, or name a second one with {feature_table='FILE'}.", error=FeatureError,
-        )  # fmt: skip
-        return
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        yield Check("features: present", "FAIL", f"Feature '{repeated[0]}' is named twice.", error=FeatureError)
-        return
-    yield Check("features: present", "PASS", f"{len(names)} features", len(names))
-    text = [name for name in names if not is_number(table.schema[name])]
-    if text:
-        others = f", and so are {len(text) - 1} more" if len(text) > 1 else ""
-        hint = "Turn it into numbers, or choose the columns with {features=a,b,c}."
-        yield Check(
-            "features: numbers", "FAIL", f"Features must be numbers, but column '{text[0]}' is of type "
-            f"{table.schema[text[0]]}{_example(table, text[0])}{others}.", len(text),
-            tuple({"column": name, "type": str(table.schema[name])} for name in text[:5]),
-            hint=hint, error=FeatureError,
-        )  # fmt: skip
-    else:
-        yield Check("features: numbers", "PASS")
+    yield Check("features: present", "PASS", plural(len(names), "feature"), len(names))
+    yield _all_numbers(table, [name for name in names if not is_number(table.schema[name])])
 
 
-def _example(table: Table, name: str) -> str:
-    if table.schema[name] != pl.String:
-        return ""
-    column = table.take([name])[name]
-    text = (column.cast(pl.Float64, strict=False).is_null() & column.is_not_null()).arg_true()
-    return f" (first: {column[int(text[0])]!r} in row {int(text[0]) + 1})" if len(text) else ""
+def _all_numbers(table: Table, text: list[str]) -> Check:
+    if not text:
+        return Check("features: numbers", "PASS")
+    others = f", and {len(text) - 1} more {_are(len(text) - 1)} no numbers either" if len(text) > 1 else ""
+    message = (
+        f"Features must be numbers, but column '{text[0]}' is of type {table.schema[text[0]]}"
+        f"{first_text(table, text[0])}{others}."
+    )
+    rows = tuple({"column": name, "type": str(table.schema[name])} for name in text[:SHOWN_ROWS])
+    hint = "Turn it into numbers, or choose the columns with {features=a,b,c}."
+    return Check("features: numbers", "FAIL", message, len(text), rows, hint, FeatureError)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def column_blocks(table: Table, names: Sequence[str]) -> Iterator[tuple[int, list[npt.NDArray[np.float32]]]]:
@@ -159,37 +155,43 @@ def _differs(column: npt.NDArray[np.float32], expected: npt.NDArray[np.float32])
     return bool((different & ~(np.isnan(column) & np.isnan(expected))).any())
 
 
-def value_checks(facts: Sequence[ColumnFacts], rows: Rows, missing: str) -> Iterator[Check]:
-    """Features are finite; missing ones only where that was said."""
-    infinite = [fact for fact in facts if fact.infinite]
-    if infinite:
-        yield _value_check("infinite", infinite, rows, "FAIL")
-    else:
-        yield Check("features: finite", "PASS")
-    gaps = [fact for fact in facts if fact.missing]
-    if gaps:
-        yield _value_check("missing", gaps, rows, "FAIL" if missing == "refuse" else "WARN")
-    else:
-        yield Check("features: complete", "PASS")
+def value_checks(facts: Sequence[ColumnFacts], rows: Rows, missing: MissingValues) -> Iterator[Check]:
+    """Features are finite, and there in every row unless missing ones are to be kept."""
+    hint = "Clip such values, or treat them as missing (NaN)."
+    bad = [(fact.name, fact.infinite, fact.first_infinite) for fact in facts if fact.infinite]
+    yield _values("features: finite", "infinite", bad, rows, "finite", hint)
+    hint = "Fill them in, or pass {missing='keep'} if the ranker can take missing values (trees can)."
+    bad = [(fact.name, fact.missing, fact.first_missing) for fact in facts if fact.missing]
+    check = _values("features: complete", "missing", bad, rows, "there in every row", hint)
+    yield check if missing == "refuse" or not bad else replace(check, status="WARN", hint="Trees can take them.")
 
 
-def _value_check(kind: str, facts: Sequence[ColumnFacts], rows: Rows, status: str) -> Check:
-    fact = facts[0]
-    count, row = (fact.infinite, fact.first_infinite) if kind == "infinite" else (fact.missing, fact.first_missing)
-    others = f", and so {'is 1' if len(facts) == 2 else f'are {len(facts) - 1}'} more" if len(facts) > 1 else ""
-    where = f"{count:,} rows" if count > 1 else "1 row"
-    hints = {
-        "infinite": "Clip such values, or treat them as missing (NaN).",
-        "missing": "Fill them in, or pass {missing='keep'} if the ranker can take missing values (trees can).",
-    }
-    message = f"feature '{fact.name}' is {kind} in {where} (first: {rows.where(row)}){others}"
-    if status == "FAIL":
-        expected = "finite" if kind == "infinite" else "there in every row"
-        message = f"Features must be {expected}, but {message}."
-    listed = tuple(
-        {"column": f.name, "rows": f.infinite if kind == "infinite" else f.missing} for f in facts[:5]
-    )  # fmt: skip
-    name = "features: finite" if kind == "infinite" else "features: complete"
-    total = sum(f.infinite if kind == "infinite" else f.missing for f in facts)
-    hint = hints[kind] if status == "FAIL" else ""
-    return Check(name, "FAIL" if status == "FAIL" else "WARN", message, total, listed, hint, FeatureError)
+def _values(name: str, kind: str, bad: list[tuple[str, int, int]], rows: Rows, expected: str, hint: str) -> Check:
+    """bad : for every feature concerned its name, how many rows, and the first of them."""
+    if not bad:
+        return Check(name, "PASS")
+    feature, count, row = bad[0]
+    others = f"; {plural(len(bad) - 1, 'more feature')} {_are(len(bad) - 1)} so too" if len(bad) > 1 else ""
+    message = (
+        f"Features must be {expected}, but '{feature}' is {kind} in {plural(count, 'row')} "
+        f"(first: {rows.where(row)}){others}."
+    )
+    listed = tuple({"column": name, "rows": count, "first_row": row + 1} for name, count, row in bad[:SHOWN_ROWS])
+    return Check(name, "FAIL", message, sum(count for _, count, _ in bad), listed, hint, FeatureError)
+
+
+def constant_check(facts: Sequence[ColumnFacts]) -> Check:
+    """Features that are the same everywhere tell nothing."""
+    constant = [fact for fact in facts if fact.low == fact.high or np.isnan(fact.low)]
+    if not constant:
+        return Check("features: varied", "PASS")
+    listed = ", ".join(f"'{fact.name}'" for fact in constant[:SHOWN_ROWS]) + (
+        " …" if len(constant) > SHOWN_ROWS else ""
+    )
+    message = (
+        f"{plural(len(constant), 'feature')} of {len(facts)} {_are(len(constant))} the same in every row: {listed}."
+    )
+    rows = tuple({"column": fact.name, "value": fact.low} for fact in constant[:SHOWN_ROWS])
+    return Check(
+        "features: varied", "WARN", message, len(constant), rows, "A feature that never varies can be left out."
+    )

@@ -23,7 +23,8 @@ from unskew.data.files import (
     write_judged,
     write_log,
 )
-from unskew.data.keys import LogKeys, offsets_by, pair_rows, raw_columns, read_keys
+from unskew.data.keys import LogKeys, offsets_by, raw_columns, read_keys
+from unskew.data.log_checks import structure_checks
 from unskew.data.pairs import PairKeys, locate, read_pairs
 from unskew.data.ranking import RankingData
 from unskew.data.tables import Table, open_table
@@ -97,7 +98,7 @@ def log_from_frame(
 def assemble_log(table: Table, second: Table | None, columns: LogColumns, judge: Judge) -> ClickLog | None:
     """Keys, then features, then the log; None where the judge stops the work."""
     keys = read_keys(table, columns, judge)
-    if keys is None:
+    if keys is None or not judge(structure_checks(keys)):
         return None
     return _log_inline(table, keys, columns, judge) if second is None else _log_joined(keys, second, columns, judge)
 
@@ -106,7 +107,7 @@ def _log_inline(table: Table, keys: LogKeys, columns: LogColumns, judge: Judge) 
     names = feature_names(table, columns)
     if not judge(name_checks(table, names)):
         return None
-    first, pair = pair_rows(keys)
+    first, pair = keys.pairs
     features, facts, changing = load_pairs(table, names, keys.source_row, first, pair)
     if not judge(value_checks(facts, _rows(table, columns), columns.missing)):
         return None
@@ -132,8 +133,8 @@ def _log_joined(keys: LogKeys, second: Table, columns: LogColumns, judge: Judge)
     pairs = read_pairs(second, columns, judge, keyed=True)
     if pairs is None:
         return None
-    first, pair = pair_rows(keys)
-    query, item = keys.query.values.gather(keys.query.codes[first]), keys.item.values.gather(keys.item.codes[first])
+    first, pair = keys.pairs
+    query, item = keys.pair_ids()
     pairs = pairs.typed_like(query, item)
     place = locate(query, item, pairs, second, judge)
     if place is None:

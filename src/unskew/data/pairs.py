@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from unskew._segments import IntArray, offsets_of
-from unskew.data.checks import Check, Judge, Rows, column_checks, grade_checks, id_checks
+from unskew.data.checks import Check, Judge, Rows
+from unskew.data.column_checks import column_checks, grade_checks, id_checks
 from unskew.data.columns import LogColumns, encode, numbers
 from unskew.data.keys import id_column, raw_columns, repeated
 from unskew.data.tables import Table
@@ -78,10 +79,8 @@ def _value_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
 def _once(raw: pl.DataFrame) -> Check:
     query, item = encode(id_column(raw, "query_id")), encode(id_column(raw, "item_id"))
     again = repeated(query.codes * len(item) + item.codes)
-    return Rows(lambda: raw).check(
-        "item: once a query", again, "An item must occur once in a query, but {rows} {have} an item that occurs again",
-        error=DataError,
-    )  # fmt: skip
+    found = "An item must occur once in a query, but {rows} {have} an item that occurred before"
+    return Rows(lambda: raw).check("item: once a query", again, found, error=DataError)
 
 
 def locate(query: pl.Series, item: pl.Series, pairs: PairKeys, table: Table, judge: Judge) -> IntArray | None:
