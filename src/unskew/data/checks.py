@@ -113,12 +113,13 @@ class Rows:
         ]
         return ", ".join(parts) or f"row {row + 1}"
 
-    def first(self, wrong: BoolArray) -> tuple[dict[str, Any], ...]:
-        """The first offending rows, with their 1-based numbers in the table."""
+    def first(self, wrong: BoolArray, column: str = "") -> tuple[dict[str, Any], ...]:
+        """The first offending rows: their 1-based numbers in the table, their ids, their value in the column."""
+        shown = self.frame.select(name for name in dict.fromkeys((*_NAMED, column)) if name in self.frame.columns)
         few = np.flatnonzero(wrong)[:SHOWN_ROWS]
         numbers = few if self._source_row is None else self._source_row[few]
         return tuple(
-            {"row": int(number) + 1, **self.frame.row(int(row), named=True)}
+            {"row": int(number) + 1, **shown.row(int(row), named=True)}
             for row, number in zip(few, numbers, strict=True)
         )
 
@@ -139,9 +140,8 @@ class Rows:
         row = int(np.argmax(wrong))
         message = found.format(rows=plural(count, "row"), have="has" if count == 1 else "have")
         value = "" if values is None else f"{values[row]:g} for "
-        return Check(
-            name, "FAIL", f"{message} (first: {value}{self.where(row)}).", count, self.first(wrong), hint, error
-        )
+        rows = self.first(wrong, name.split(":")[0])
+        return Check(name, "FAIL", f"{message} (first: {value}{self.where(row)}).", count, rows, hint, error)
 
 
 _NAMED = {"query_id": "query", "session_id": "session", "item_id": "item"}

@@ -39,13 +39,14 @@ def _lacking(table: Table, lacking: dict[str, str]) -> Check:
     role, name = next(iter(lacking.items()))
     others = "".join(f", nor '{other}'" for other in list(lacking.values())[1:])
     found = ", ".join(f"'{column}'" for column in list(table.schema)[:12]) + (" …" if len(table.schema) > 12 else "")
-    candidate = closest(name, table) or "its name"
+    candidate = closest(name, table)
+    example = f", for example {{{role}='{candidate}'}}" if candidate else f" with {{{role}='NAME'}}"
     return Check(
         "columns",
         "FAIL",
         f"There is no column '{name}'{others} in {table.source}. Its columns are {found}.",
         len(lacking),
-        hint=f"Name the column that plays this part, for example {{{role}='{candidate}'}}.",
+        hint=f"Name the column that plays this part{example}.",
         error=ColumnError,
     )
 
@@ -53,7 +54,7 @@ def _lacking(table: Table, lacking: dict[str, str]) -> Check:
 def _not_a_number(table: Table, role: str, name: str) -> Check:
     kind = table.schema[name]
     message = f"Column '{name}' must hold numbers, but it is of type {kind}{first_text(table, name)}."
-    hint = f"Repair it, or name another column with {{{role}='its name'}}."
+    hint = f"Repair it, or name another column with {{{role}='NAME'}}."
     return Check(f"{role}: numbers", "FAIL", message, 1, hint=hint, error=ColumnError)
 
 
@@ -94,7 +95,7 @@ def position_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
     hint = "If your positions start at 0, pass {position_base=0}." if base == 1 and (values[low] == 0).all() else ""
     yield rows.check(f"position: {base} or greater", low, found, hint=hint)
     found = f"position must be at most {MAX_POSITION:,}, but {{rows}} {{have}} more"
-    hint = "Is this the position column? Name it with {position='its name'}."
+    hint = "Is this the position column? Name it with {position='NAME'}."
     yield rows.check("position: plausible", values > MAX_POSITION, found, values=values, hint=hint)
 
 
@@ -134,7 +135,7 @@ def _some_clicks(values: npt.NDArray, columns: LogColumns) -> Check:
     clicked = int(np.count_nonzero(values > 0))
     if clicked == 0 and columns.need_clicks:
         message = "This log has no click at all, so there is nothing to learn from."
-        hint = "Is the click column the right one ({click='its name'}), and does 1 mean clicked?"
+        hint = "Is the click column the right one ({click='NAME'}), and does 1 mean clicked?"
         return Check("click: some", "FAIL", message, len(values), hint=hint)
     share = clicked / len(values)
     return Check("click: some", "PASS", f"{plural(clicked, 'impression')} clicked, {share:.2%}", clicked)

@@ -20,6 +20,7 @@ from unskew.errors import FeatureError
 FloatMatrix = npt.NDArray[np.float32]
 COLUMNS_AT_ONCE = 16  # one cache line of a float32 row
 ROWS_AT_ONCE = 8192
+NEVER_FEATURES = ("query", "session", "item", "position", "click", "relevance")
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,20 @@ def feature_names(table: Table, columns: LogColumns) -> list[str]:
     return [name for name in table.schema if name not in taken]
 
 
-def name_checks(table: Table, names: Sequence[str]) -> Iterator[Check]:
+def name_checks(table: Table, columns: LogColumns, names: Sequence[str]) -> Iterator[Check]:
     """The feature columns are there, distinct, and numbers."""
     lacking = [name for name in names if name not in table.schema]
     repeated = sorted({name for name in names if names.count(name) > 1})
+    taken = {name: role for role, name in columns.parts(*NEVER_FEATURES).items() if name in names}
     message, hint = "", "Choose the columns with {features=a,b,c}."
     if lacking:
         listed = ", ".join(f"'{name}'" for name in lacking[:5]) + (" …" if len(lacking) > 5 else "")
         message = f"Feature columns must be in {table.source}, but {listed} {_are(len(lacking))} not."
     elif repeated:
         message = f"A feature must be named once, but '{repeated[0]}' was named {names.count(repeated[0])} times."
+    elif taken:
+        name, role = next(iter(taken.items()))
+        message = f"A feature must be known when a model ranks, but '{name}' is the {role} column."
     elif not names:
         message = f"There must be feature columns, but {table.source} has none."
         hint = "Add them to the table, or name a second one with {feature_table='FILE'}."

@@ -105,7 +105,7 @@ def assemble_log(table: Table, second: Table | None, columns: LogColumns, judge:
 
 def _log_inline(table: Table, keys: LogKeys, columns: LogColumns, judge: Judge) -> ClickLog | None:
     names = feature_names(table, columns)
-    if not judge(name_checks(table, names)):
+    if not judge(name_checks(table, columns, names)):
         return None
     first, pair = keys.pairs
     features, facts, changing = load_pairs(table, names, keys.source_row, first, pair)
@@ -141,7 +141,7 @@ def _log_joined(keys: LogKeys, second: Table, columns: LogColumns, judge: Judge)
         return None
     chosen, row = _rows_of_queries(keys, first, pairs, place, graded=keys.grade is not None and pairs.grade is None)
     names = feature_names(second, columns)
-    if not judge(name_checks(second, names)):
+    if not judge(name_checks(second, columns, names)):
         return None
     features, facts = load_matrix(second, names, chosen)
     if not judge(value_checks(facts, _rows(second, columns), columns.missing)):
@@ -249,7 +249,7 @@ def assemble_ranking(table: Table, second: Table, columns: LogColumns, judge: Ju
     if second is not table:
         place = _place(pairs, rows, second, columns, judge)
     names = feature_names(second, columns)
-    if place is None or not judge(name_checks(second, names)):
+    if place is None or not judge(name_checks(second, columns, names)):
         return None
     in_order = len(place) == second.height and bool((place == np.arange(len(place))).all())
     features, facts = load_matrix(second, names, None if in_order else place)

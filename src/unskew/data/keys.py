@@ -158,7 +158,7 @@ def _floats(raw: pl.DataFrame, name: str) -> FloatArray | None:
 def _repeated_pair(raw: pl.DataFrame, query: Coded, item: Coded) -> Check:
     again = repeated(query.codes * len(item) + item.codes)
     found = "There is no session column, and {rows} {have} an item that its query has shown before"
-    hint = "Name the column that tells sessions apart with {session='its name'}."
+    hint = "Name the column that tells sessions apart with {session='NAME'}."
     return Rows(lambda: raw).check("session: told apart", again, found, hint=hint, error=ColumnError)
 
 

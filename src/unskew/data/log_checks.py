@@ -21,7 +21,7 @@ MANY = 0.5
 def structure_checks(keys: LogKeys) -> Iterator[Check]:
     """Sessions belong to one query, positions and items occur once in a session, an item has one grade."""
     yield _one_query(keys)
-    hint = "If another column tells the sessions apart, name it with {session='its name'}."
+    hint = "If another column tells the sessions apart, name it with {session='NAME'}."
     taken = _same_session(keys) & np.r_[False, np.diff(keys.position) == 0]
     found = "A position must be taken once in a session, but {rows} {have} one that is taken already"
     yield keys.rows.check("position: once a session", taken, found, values=keys.position, hint=hint)

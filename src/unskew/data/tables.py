@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -173,6 +174,10 @@ def _difference(part: Path, schema: pl.Schema, first: Path, expected: pl.Schema)
 
 
 def _open_csv(path: Path, head: bytes) -> Table:
+    if re.match(rb"\s*-?[\d.]+\s+qid:", head):
+        raise FileFormatError(
+            f"{path} is LETOR text, which is judged data and not a table. Make a log of it with: unskew simulate"
+        )
     compressed = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
     if compressed is None and b"\0" in head:
         raise FileFormatError(

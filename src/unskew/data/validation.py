@@ -112,7 +112,7 @@ def _check_keys(keys: LogKeys | None, second: Table, columns: LogColumns, judge:
 
 def _check_features(table: Table, columns: LogColumns, keys: LogKeys | None, judge: _Collector) -> int:
     names = feature_names(table, columns)
-    if not judge(name_checks(table, names)):
+    if not judge(name_checks(table, columns, names)):
         return len(names)
     facts: list[ColumnFacts] = []
     copies: list[tuple[str, str]] = []
@@ -121,7 +121,7 @@ def _check_features(table: Table, columns: LogColumns, keys: LogKeys | None, jud
         for place, values in enumerate(block):
             name = names[start + place]
             facts.append(facts_of(name, values))
-            copies += [(name, what) for what, column in known.items() if np.array_equal(values, column)]
+            copies += [(name, what) for what, column in known.items() if _same(values, column)]
     rows = Rows(lambda: raw_columns(table, columns, "query", "item"))
     if judge(value_checks(facts, rows, columns.missing)):
         judge([constant_check(facts), _copy_check(copies)])
@@ -136,6 +136,14 @@ def _known(keys: LogKeys) -> dict[str, npt.NDArray[np.float32]]:
             known[what] = np.empty(len(keys), dtype=np.float32)
             known[what][keys.source_row] = values
     return known
+
+
+def _same(values: npt.NDArray[np.float32], column: npt.NDArray[np.float32]) -> bool:
+    """Whether two columns are the same, or shifted by a constant as positions from 0 and from 1 are."""
+    shift = values[0] - column[0]
+    if not np.isfinite(shift) or values[-1] != column[-1] + shift:
+        return False
+    return bool((values == column + shift).all())
 
 
 def _copy_check(copies: list[tuple[str, str]]) -> Check:
