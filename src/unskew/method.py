@@ -75,6 +75,8 @@ class Method(BaseEstimator):
     name: ClassVar[str]
     needs_grades: ClassVar[bool] = False
     needs_clicks: ClassVar[bool] = True
+    # Whether validation data helps to choose settings; methods that choose by cross-fitting need none.
+    chooses: ClassVar[bool] = True
 
     def fit(self, log: ClickLog, y: None = None, *, validation: ClickLog | RankingData | None = None) -> Self:
         """Learn from a click log; `validation` (a log, or judged data) chooses among the settings."""

@@ -4,4 +4,7 @@
 # isort: skip_file  (one import a line, in the order of the help page)
 from __future__ import annotations
 
+from unskew.cli import demo
 from unskew.cli import validate
+from unskew.cli import diagnose
+from unskew.cli import fit

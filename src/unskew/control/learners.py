@@ -76,9 +76,12 @@ class RidgeFit:
     sd: npt.NDArray[np.float64]
 
     def predict(self, features: Features) -> FloatArray:
-        if np.isnan(features).any():
-            features = np.where(np.isnan(features), self.mean.astype(np.float32), features)
-        return features @ self.coefficients + self.intercept
+        out = features @ self.coefficients
+        lost = np.flatnonzero(np.isnan(out))
+        if lost.size:  # a missing value counts as the feature's mean
+            some = features[lost]
+            out[lost] = np.where(np.isnan(some), self.mean, some) @ self.coefficients
+        return out + self.intercept
 
     def facts(self) -> dict[str, Any]:
         """For the manifest: standardised coefficients, largest first by position in the feature list."""

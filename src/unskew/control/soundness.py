@@ -28,9 +28,9 @@ def weaknesses(log: ClickLog) -> list[str]:
     if (empty | constant).all():
         raise LogError("Every feature is constant or missing, so there is nothing to rank by.")
     if empty.any():
-        found.append(f"{_some(names[empty])} missing in every row; they carry nothing.")
+        found.append(_useless(names[empty], "missing in every row"))
     if constant.any():
-        found.append(f"{_some(names[constant])} constant; they carry nothing.")
+        found.append(_useless(names[constant], "constant"))
     if log.n_sessions < log.data.n_features:
         found.append(
             f"There are fewer sessions ({log.n_sessions}) than features ({log.data.n_features}): "
@@ -44,6 +44,8 @@ def weaknesses(log: ClickLog) -> list[str]:
     return found
 
 
-def _some(names: np.ndarray) -> str:
+def _useless(names: np.ndarray, what: str) -> str:
     shown = ", ".join(f"'{name}'" for name in names[:3]) + (" …" if len(names) > 3 else "")
-    return f"{len(names)} feature{'s are' if len(names) > 1 else ' is'} ({shown})"
+    if len(names) == 1:
+        return f"The feature {shown} is {what} and carries nothing."
+    return f"{len(names)} features are {what} and carry nothing: {shown}."

@@ -26,12 +26,13 @@ class InteractionTerms:
     means: FloatMatrix
     query_of_row: IntArray
     value: npt.NDArray[np.float32] | float
+    missing: bool = False
 
     def fill(self, out: FloatMatrix, x: FloatMatrix, row: IntArray, entry: IntArray) -> None:
         np.subtract(x, self.means[self.query_of_row[row]], out=out)
         out *= self.value if isinstance(self.value, float) else self.value[entry, None]
-        if np.isnan(out.sum(dtype=np.float64)):
-            np.nan_to_num(out, copy=False, nan=0.0)
+        if self.missing:
+            out[np.isnan(out)] = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,4 +62,4 @@ def control_terms(
     names = term_names(form, data.feature_names)
     if form == "residual":
         return ResidualTerm(names, value)
-    return InteractionTerms(names, data.query_means, data.query_of_row, value)
+    return InteractionTerms(names, data.query_means, data.query_of_row, value, data.has_missing)

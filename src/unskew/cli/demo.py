@@ -1,0 +1,91 @@
+"""`unskew demo`: the whole way on the embedded collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from unskew.cli import app
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+
+
+@app.command("demo")
+@command
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the log and the model.")] = Path(
+        "unskew-demo"
+    ),
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores without it.", min=1)] = None,
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run the whole way on an embedded collection: a click log, checks, diagnostics, models, a table, a saved model.
+
+    Example: [bold]unskew demo --out demo[/bold]
+    """
+    from unskew.demo import run_demo
+
+    voice = Voice(json, quiet)
+    result = run_demo(out, seed=seed, n_jobs=jobs, tell=lambda step, thing: _tell(voice, step, thing))
+    default = next(reversed([name for name in result.fitted if name != "oracle"]))
+    voice.say(
+        f"\nWritten in {result.seconds:.0f} s: {result.log_path} (the log), {result.model_path} (the model).\n"
+        f"Next, on your own log: [bold]unskew validate LOG[/bold], [bold]unskew diagnose LOG[/bold], "
+        f"[bold]unskew fit LOG --out MODEL[/bold]"
+    )
+    voice.result(
+        {
+            "out": str(out),
+            "log": str(result.log_path),
+            "model": str(result.model_path),
+            "default": default,
+            "seconds": round(result.seconds, 3),
+            "diagnostics": result.diagnostics.to_dict(),
+            "evaluation": result.evaluation.to_dict(),
+            "gap_closed": {name: vars(gap) for name, gap in result.gap.items()},
+        }
+    )
+
+
+def _tell(voice: Voice, step: str, thing: Any) -> None:
+    if step == "log":
+        log, production = thing.log, thing.simulation.production
+        voice.say(
+            f"[bold]A click log[/bold]: {log.n_sessions:,} sessions of {len(log.queries):,} queries, "
+            f"{log.n_impressions:,} impressions, {log.n_clicks:,} clicks. The production ranker behind it has "
+            f"NDCG@10 {production.ndcg:.3f}; position k was looked at with probability 1/k."
+        )
+    elif step == "checks":
+        worst = [check.name for check in thing.checks if check.status != "PASS"]
+        rest = f" ({', '.join(worst)})" if worst else ""
+        voice.say(f"[bold]Checks[/bold]: {len(thing.checks)} checks, {thing.status}{rest}.")
+    elif step == "diagnostics":
+        voice.say("[bold]Diagnostics[/bold]")
+        for finding in thing.findings:
+            colour = {"fine": "green", "weak": "yellow", "bad": "red"}[finding.level]
+            voice.say(Text.assemble("  ", (finding.level, colour), f" {finding.about}: {finding.text}"))
+    elif step == "fitted":
+        voice.say(f"[bold]Fitted[/bold] {thing.info.name} in {thing.seconds:.1f} s")
+    elif step == "evaluation":
+        voice.say(_table(*thing))
+
+
+def _table(evaluation: Any, gaps: dict[str, Any]) -> Table:
+    table = Table(caption=evaluation.caption(), caption_justify="left", title="On judged queries nobody trained on")
+    table.add_column("method")
+    for metric in ("ndcg@10", "err@10"):
+        table.add_column(metric.upper(), justify="right")
+    table.add_column("of the NDCG gap closed", justify="right")
+    for row in evaluation.rows():
+        gap = gaps.get(row["system"])
+        share = "–"
+        if gap is not None and gap.value is not None:
+            share = f"{gap.value:.0%} ({gap.low:.0%} to {gap.high:.0%})"
+        table.add_row(row["system"], f"{row['ndcg@10']:.4f}", f"{row['err@10']:.4f}", share)
+    return table

@@ -1,0 +1,123 @@
+"""`unskew fit`: train on a click log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from unskew._options import Preset, RankerName, TuneOn
+from unskew.cli import app
+from unskew.cli.columns import LogOptions, with_log_options
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.errors import SettingError
+
+if TYPE_CHECKING:
+    from unskew.fitting import Fitted
+
+SHOWN_POSITIONS = (1, 2, 3, 5, 10, 20, 50)
+
+
+@app.command("fit")
+@command
+@with_log_options
+def fit_command(
+    log: Annotated[Path, typer.Argument(help="The click log: Parquet or CSV, one row an impression.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the model to.")],
+    columns: LogOptions,
+    method: Annotated[str, typer.Option(help="A name that `unskew methods` lists.")] = "default",
+    ranker: Annotated[RankerName | None, typer.Option(help="What learns the score.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="A second log to choose settings on.")] = None,
+    judged: Annotated[str | None, typer.Option(help="Judged data to choose settings on, instead of a log.")] = None,
+    preset: Annotated[Preset, typer.Option(help="Settings of the ranker.")] = "default",
+    tune_on: Annotated[
+        TuneOn | None, typer.Option(help="Choose settings on grades, clicks or debiased clicks.")
+    ] = None,
+    stage_one: Annotated[
+        str | None, typer.Option(help="cfc: what explains the rank: ridge, logistic, svm or xgboost.")
+    ] = None,
+    transformation: Annotated[
+        str | None,
+        typer.Option(help="cfc: minmax, normal_pdf, inverse_mills, hazard, or auto to try all four."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores without it.", min=1)] = None,
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Learn a ranking model from a click log and save it as a folder.
+
+    Without --valid or --judged a fifth of the log's queries is held out to choose settings on.
+
+    Example: [bold]unskew fit log.parquet --out model --method cfc[/bold]
+    """
+    from unskew.fitting import fit_method
+    from unskew.sources import read_judged
+
+    if valid is not None and judged is not None:
+        raise SettingError("Give either --valid (a log) or --judged (grades) to choose settings on, not both.")
+    voice = Voice(json, quiet)
+    train = columns.read(log)
+    validation: Any = columns.read(valid) if valid is not None else None
+    if judged is not None:
+        validation = read_judged(judged, max_grade=columns.max_grade)
+    given = {"tune_on": tune_on, "stage_one": stage_one, "transformation": transformation}
+    with voice.progress(f"Fitting {method}") as advance:
+        fitted = fit_method(
+            train,
+            method=method,
+            ranker=ranker,
+            preset=preset,
+            validation=validation,
+            seed=seed,
+            n_jobs=jobs,
+            progress=advance,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+    fitted.method.save(out)
+    _tell(voice, fitted, out)
+    voice.result({"log": str(log), "out": str(out), **fitted.to_dict()})
+
+
+def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
+    voice.say(f"[bold]{fitted.info.name}[/bold] with {fitted.ranker}, {fitted.seconds:.1f} s → {out}")
+    voice.say(f"Settings chosen on {fitted.chosen_on}.")
+    if len(fitted.method.candidates_) > 1:
+        voice.say(_candidates(fitted))
+    if fitted.method.bias_ is not None:
+        voice.say(_curve(fitted))
+
+
+def _candidates(fitted: Fitted) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    names = list(dict.fromkeys(name for candidate in fitted.method.candidates_ for name in candidate.setting))
+    for name in names:
+        table.add_column(name)
+    table.add_column("validation", justify="right")
+    table.add_column("seconds", justify="right")
+    best = max((c.score for c in fitted.method.candidates_ if c.score is not None), default=None)
+    for candidate in fitted.method.candidates_:
+        values = [str(candidate.setting.get(name, "")) for name in names]
+        score = "–" if candidate.score is None else f"{candidate.score:.4f}"
+        style = "bold" if candidate.score is not None and candidate.score == best else ""
+        table.add_row(*values, score, f"{candidate.seconds:.1f}", style=style)
+    return table
+
+
+def _curve(fitted: Fitted) -> Table:
+    bias = fitted.method.bias_
+    assert bias is not None
+    table = Table(title="Estimated examination by position", box=None, pad_edge=False, header_style="dim")
+    shown = [i for i, position in enumerate(bias.position) if position in SHOWN_POSITIONS]
+    table.add_column("position")
+    for i in shown:
+        table.add_column(str(bias.position[i]), justify="right")
+    table.add_row("examined", *(f"{bias.value[i]:.2f}" for i in shown))
+    if bias.low is not None and bias.high is not None:
+        table.add_row(
+            f"{bias.confidence:.0%} interval", *(f"{bias.low[i]:.2f}–{bias.high[i]:.2f}" for i in shown), style="dim"
+        )
+    return table
