@@ -16,7 +16,7 @@ Matrix = npt.NDArray[np.float32]
 
 MAX_GRADE = 4
 # Utilities above which an item earns grade 1, 2, 3, 4: about half of the items stay below the first.
-_THRESHOLDS = (0.62, 1.02, 1.45, 1.95)
+_THRESHOLDS = (0.3, 1.15, 1.87, 2.66)
 # Queries made at once; fixed, so that the first queries are the same whatever the size of the collection.
 _BLOCK = 256
 
@@ -34,38 +34,38 @@ class Column(NamedTuple):
 
 
 _COLUMNS = (
-    Column("bm25_body", {"match": 1.0}, 0.45, "positive"),
-    Column("pagerank", {"authority": 1.1}, 0.4, "heavy"),
-    Column("bm25_title", {"title": 1.0, "match": 0.3}, 0.4, "sparse"),
+    Column("bm25_body", {"match": 1.0}, 0.68, "positive"),
+    Column("pagerank", {"authority": 1.1}, 0.6, "heavy"),
+    Column("bm25_title", {"title": 1.0, "match": 0.3}, 0.6, "sparse"),
     Column("query_navigational", {"navigational": 1.0}, 0.0, "share"),
-    Column("age_days", {"age": 1.2}, 0.3, "heavy"),
-    Column("length_body", {"length": 0.9}, 0.1, "count"),
+    Column("age_days", {"age": 1.2}, 0.45, "heavy"),
+    Column("length_body", {"length": 0.9}, 0.15, "count"),
     Column("query_timely", {"timely": 1.0}, 0.0, "share"),
-    Column("quality", {"quality": 1.0}, 0.5, "share"),
-    Column("bm25_anchor", {"anchor": 1.0, "authority": 0.3}, 0.5, "sparse"),
-    Column("inlinks", {"authority": 1.6, "anchor": 0.3}, 0.6, "count"),
-    Column("lm_body", {"match": 0.8, "length": -0.3}, 0.4),
+    Column("quality", {"quality": 1.0}, 0.75, "share"),
+    Column("bm25_anchor", {"anchor": 1.0, "authority": 0.3}, 0.75, "sparse"),
+    Column("inlinks", {"authority": 1.6, "anchor": 0.3}, 0.9, "count"),
+    Column("lm_body", {"match": 0.8, "length": -0.3}, 0.6),
     Column("query_words", {"words": 1.0}, 0.0, "count"),
     Column("useless_1", {}, 1.0, "heavy"),
-    Column("tfidf_body", {"match": 0.9, "length": 0.5, "rarity": 0.4}, 0.4, "heavy"),
-    Column("bm25_whole", {"match": 0.7, "title": 0.4, "anchor": 0.2}, 0.4, "positive"),
+    Column("tfidf_body", {"match": 0.9, "length": 0.5, "rarity": 0.4}, 0.6, "heavy"),
+    Column("bm25_whole", {"match": 0.7, "title": 0.4, "anchor": 0.2}, 0.6, "positive"),
     Column("query_idf", {"rarity": 1.0, "words": 0.5}, 0.0, "positive"),
-    Column("site_rank", {"authority": 0.7}, 0.8),
-    Column("lm_title", {"title": 0.8}, 0.6),
-    Column("spam", {"quality": -1.0}, 0.7, "heavy"),
-    Column("covered_terms", {"match": 0.8, "title": 0.3, "words": 0.5}, 0.5, "count"),
+    Column("site_rank", {"authority": 0.7}, 1.2),
+    Column("lm_title", {"title": 0.8}, 0.9),
+    Column("spam", {"quality": -1.0}, 1.05, "heavy"),
+    Column("covered_terms", {"match": 0.8, "title": 0.3, "words": 0.5}, 0.75, "count"),
     Column("useless_2", {}, 1.0),
-    Column("update_rate", {"age": -0.8}, 0.7, "heavy"),
-    Column("url_slashes", {"navigational": 0.2, "authority": -0.4}, 0.6, "count"),
+    Column("update_rate", {"age": -0.8}, 1.05, "heavy"),
+    Column("url_slashes", {"navigational": 0.2, "authority": -0.4}, 0.9, "count"),
     Column("query_results", {"breadth": 1.5}, 0.0, "heavy"),
-    Column("length_title", {"length": 0.3}, 0.6, "count"),
-    Column("outlinks", {"length": 0.6}, 0.8, "count"),
-    Column("covered_ratio", {"match": 0.9, "title": 0.2}, 0.6, "share"),
+    Column("length_title", {"length": 0.3}, 0.9, "count"),
+    Column("outlinks", {"length": 0.6}, 1.2, "count"),
+    Column("covered_ratio", {"match": 0.9, "title": 0.2}, 0.9, "share"),
     Column("useless_3", {}, 1.0, "count"),
-    Column("visits", {"authority": 0.9, "match": 0.2, "quality": 0.3}, 1.0, "count"),
-    Column("length_url", {"authority": -0.2}, 0.9, "count"),
+    Column("visits", {"authority": 0.9, "match": 0.2, "quality": 0.3}, 1.5, "count"),
+    Column("length_url", {"authority": -0.2}, 1.35, "count"),
     Column("constant", {}, 0.0),
-    Column("anchor_count", {"anchor": 0.8, "authority": 0.8}, 0.6, "count"),
+    Column("anchor_count", {"anchor": 0.8, "authority": 0.8}, 0.9, "count"),
 )
 
 
@@ -176,18 +176,19 @@ def _latents(offsets: IntArray, rng: np.random.Generator) -> dict[str, Matrix]:
 def _utility(latent: dict[str, Matrix], rng: np.random.Generator) -> Matrix:
     """(rows,) how useful an item is for its query: thresholds, interactions, and some chance."""
     navigational, timely = _step(latent["navigational"], 0.3, 3.0), _step(latent["timely"], 0.5, 3.0)
-    body = _step(latent["match"], 0.5, 2.5) * (0.4 + 0.8 * np.exp(-0.7 * latent["length"] ** 2))
+    body = _step(latent["match"], 0.5, 2.5) * (0.2 + np.exp(-0.7 * latent["length"] ** 2))
     known = _step(latent["authority"], 0.7, 3.0) * _step(latent["title"], 0.2, 3.0)
     fresh = _step(latent["age"], -0.6, -3.0) * _step(latent["match"], 0.0, 2.0)
     bad = _step(latent["quality"], -1.0, -4.0)
-    chance = 0.25 * rng.standard_normal(len(body), dtype=np.float32)
+    chance = 0.65 * rng.standard_normal(len(body), dtype=np.float32)
     return (
         1.7 * (1.0 - navigational) * body
         + 2.4 * navigational * known
         + 1.2 * timely * fresh
-        + 0.15 * latent["match"]
-        + 0.1 * latent["anchor"]
+        + 0.08 * latent["match"]
+        + 0.05 * latent["anchor"]
         - 0.9 * bad
+        + 0.7 * latent["rarity"]
         + chance
     )
 
