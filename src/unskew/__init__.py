@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
-
-__version__ = version("unskew")
 
 # Where every public name lives. They are imported when first used: a service that only
 # loads a model and scores must not pay for the training side.
@@ -29,6 +26,10 @@ __all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # slow to import, and seldom asked for
+
+        return version("unskew")
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value

@@ -8,7 +8,6 @@ import math
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,6 +118,8 @@ def digest(content: bytes) -> str:
 
 def library_versions(kind: str) -> dict[str, str]:
     """Versions of what made the model."""
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {}
     for package in ("unskew", "numpy", _LIBRARIES.get(kind, "numpy")):
         try:
