@@ -15,7 +15,7 @@ import zstandard
 
 from unskew.errors import FileFormatError
 
-PIECE_BYTES = 2 << 20
+PIECE_BYTES = 1 << 20
 # One row of 100,000 features takes about 2 MB; a longer line is a file of another kind.
 LONGEST_LINE = 64 << 20
 
@@ -31,16 +31,20 @@ _OTHER_KINDS = {
     b"\x89HDF": "an HDF5 file",
 }
 
+_EXPECTED = "Expected lines such as '2 qid:10 1:0.5 2:3', plain or compressed with gzip, xz or zstd."
+
 
 @dataclass(frozen=True)
 class Piece:
     """Whole lines of a text file.
 
+    source : the file's name, for messages.
     text : the lines; the last one ends with a newline too.
     first_line : the number of the first line in the file, from 1.
     unfinished : whether the file's last line (then alone in its piece) had no newline.
     """
 
+    source: str
     text: bytes
     first_line: int
     unfinished: bool = False
@@ -67,24 +71,24 @@ def read_pieces(path: str | os.PathLike[str], *, size: int = PIECE_BYTES) -> Ite
             block = block.removeprefix(b"\xef\xbb\xbf")  # some editors mark UTF-8 text this way
         if b"\0" in block:
             raise FileFormatError(
-                f"{path}, line {line}: this is a binary file (it has zero bytes), not text. {_expected(path)}"
+                f"{path}, line {line}: this is a binary file (it has zero bytes), not text. {_EXPECTED}"
             )
         if not block:
             break
         end = block.rfind(b"\n") + 1
         if end:
             text = rest + block[:end]
-            yield Piece(text, line)
+            yield Piece(str(path), text, line)
             line += text.count(b"\n")
             rest = block[end:]
         else:
             rest += block
             if len(rest) > LONGEST_LINE:
                 raise FileFormatError(
-                    f"{path}, line {line}: longer than {LONGEST_LINE >> 20} MB without a line end. {_expected(path)}"
+                    f"{path}, line {line}: longer than {LONGEST_LINE >> 20} MB without a line end. {_EXPECTED}"
                 )
     if rest:
-        yield Piece(rest + b"\n", line, unfinished=True)
+        yield Piece(str(path), rest + b"\n", line, unfinished=True)
 
 
 def compression_of(path: str | os.PathLike[str]) -> str | None:
@@ -101,21 +105,20 @@ def compression_of(path: str | os.PathLike[str]) -> str | None:
         raise FileFormatError(f"Cannot read {path}: {error.strerror or error}.") from error
     for magic, kind in _OTHER_KINDS.items():
         if start.startswith(magic):
-            raise FileFormatError(f"{path} is {kind}. {_expected(path)}")
+            raise FileFormatError(f"{path} is {kind}. {_EXPECTED}")
     return next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
 
 
 def _blocks(path: Path, size: int) -> Iterator[bytes]:
     kind = compression_of(path)
-    opened: IO[bytes]
-    if kind == "zstd":
-        with path.open("rb") as opened:
-            yield from _zstd_blocks(opened, size)
-        return
-    # gzip and lzma raise EOFError when the stream ends too early.
-    with {None: open, "gzip": gzip.open, "xz": lzma.open}[kind](path, "rb") as opened:  # type: ignore[operator]
-        while block := opened.read(size):
-            yield block
+    with path.open("rb") as file:
+        if kind == "zstd":
+            yield from _zstd_blocks(file, size)
+            return
+        # gzip and lzma raise EOFError when the stream ends too early.
+        with gzip.open(file) if kind == "gzip" else lzma.open(file) if kind == "xz" else file as text:
+            while block := text.read(size):
+                yield block
 
 
 def _zstd_blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
@@ -134,7 +137,7 @@ def _zstd_blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
             if length >= size:
                 yield b"".join(gathered)
                 gathered, length = [], 0
-    if gathered:
+    if length:
         yield b"".join(gathered)
     if started and not expander.eof:
         raise EOFError("the zstd frame ends too early")
@@ -150,7 +153,3 @@ def _damaged(path: Path, error: Exception, line: int) -> FileFormatError:
         f"{path} is damaged: it cannot be decompressed beyond line {line} of the text ({error}). "
         "Copy or download it again."
     )
-
-
-def _expected(path: Path) -> str:
-    return "Expected lines such as '2 qid:10 1:0.5 2:3', plain or compressed with gzip, xz or zstd."

@@ -1,0 +1,318 @@
+"""Rows of LETOR text to arrays: a quick way for regular pieces, a careful one that explains what is wrong.
+
+The quick way turns a piece of text into one `id:value` a line and lets polars parse the two columns. Whatever it cannot
+vouch for goes to the careful way, line by line, which either parses it too or says which line is wrong and why.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from unskew._options import MissingValues
+from unskew._segments import IntArray
+from unskew.data._pieces import Piece
+from unskew.data.ranking import MAX_GRADE_LIMIT
+from unskew.errors import FeatureError, FileFormatError, GradeError, UnskewError
+
+# More features than any published collection has; a wrong file must not allocate the machine.
+MAX_FEATURE_ID = 100_000
+# A piece of text may unfold to this many times its size (rows × features), or to the floor below.
+MAX_EXPANSION = 100
+EXPANSION_FLOOR = 256 << 20
+
+START = -1  # the id that stands at the beginning of every row in `Tokens.ids`
+
+_HEAD = re.compile(rb"\n[ \n]*([^\s:]+) +qid:(\S+)")
+_COMMENT_LINE = re.compile(rb"\n *#[^\n]*")
+_COMMENT = re.compile(rb"#[^\n]*")
+_BLANK_LINES = re.compile(rb"\n[ \n]*\n")
+_DOCID = re.compile(rb"#[ ]*docid *= *(\S+)")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
+_INFINITE_WORD = re.compile(rb"inf", re.IGNORECASE)
+_SHAPE = "grade qid:Q 1:value 2:value …"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a file may contain.
+
+    max_grade : the largest grade allowed.
+    n_features : the largest feature id allowed (one less when ids start at 0).
+    missing : whether NaN is refused or kept.
+    first_id : 1, or 0 for files that count features from 0.
+    clip : values beyond ±clip become ±clip; None refuses what float32 cannot hold.
+    """
+
+    max_grade: int | None = None
+    n_features: int | None = None
+    missing: MissingValues = "refuse"
+    first_id: int = 1
+    clip: float | None = None
+
+    @property
+    def last_id(self) -> int:
+        """The largest feature id allowed."""
+        return (MAX_FEATURE_ID if self.n_features is None else self.n_features) + self.first_id - 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of one piece.
+
+    features : (rows, d) float32, d = the largest feature in this piece.
+    grades : (rows,) int16.
+    query_ids, query_sizes : runs of rows of one query, in the order of the file.
+    item_ids : the docids of the comments, if every row has one.
+    full : whether every row names every feature 1 … d in order.
+    """
+
+    features: npt.NDArray[np.float32]
+    grades: IntArray
+    query_ids: list[bytes]
+    query_sizes: IntArray
+    item_ids: list[bytes] | None
+    full: bool
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Rows one after the other: ids and values (t,), each row led by the id START."""
+
+    grades: IntArray
+    qids: list[bytes]
+    ids: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
+
+
+def parse_piece(piece: Piece, rules: Rules) -> Block | None:
+    """The rows of a piece of text, or None if it holds only comments and blank lines.
+
+    >>> block = parse_piece(Piece("a.txt", b"2 qid:7 1:0.5 3:1 # docid = a\\n0 qid:7 2:4\\n", 1), Rules())
+    >>> block.features
+    array([[0.5, 0. , 1. ],
+           [0. , 4. , 0. ]], dtype=float32)
+    >>> block.grades, block.query_ids, block.query_sizes
+    (array([2, 0], dtype=int16), [b'7'], array([2]))
+    """
+    text, item_ids = _plain(b"\n" + piece.text)
+    if not text.strip():
+        return None
+    tokens = _quick(text, rules)
+    if tokens is None:
+        tokens = _careful(piece, rules)
+    rows = len(tokens.qids)
+    qids = np.array(tokens.qids)
+    starts = np.append(0, np.flatnonzero(qids[1:] != qids[:-1]) + 1)
+    features, full = _matrix(tokens, rules, piece)
+    return Block(
+        features=features,
+        grades=tokens.grades,
+        query_ids=[tokens.qids[start] for start in starts],
+        query_sizes=np.diff(np.append(starts, rows)),
+        item_ids=item_ids if len(item_ids) == rows else None,
+        full=full,
+    )
+
+
+def _plain(text: bytes) -> tuple[bytes, list[bytes]]:
+    """The text with plain spaces and without comments, and the docids found in those."""
+    for other in (b"\r", b"\t"):
+        text = text.replace(other, b" ")
+    if b"#" not in text:
+        return text, []
+    text = _COMMENT_LINE.sub(b"", text)
+    return _COMMENT.sub(b"", text), _DOCID.findall(text)
+
+
+def _quick(text: bytes, rules: Rules) -> _Tokens | None:
+    """Parse with polars; None where anything is unusual."""
+    parts = _HEAD.split(text)
+    grade_words, qids, rows = parts[1::3], parts[2::3], parts[3::3]
+    if not _one_head_a_line(len(qids), text):
+        return None
+    grades = _whole_grades(grade_words, rules)
+    if grades is None:
+        return None
+    lead = b"\n%d:0" % START
+    body = (lead[1:] + lead.join(rows)).replace(b" ", b"\n")
+    try:
+        table = pl.read_csv(
+            body, has_header=False, separator=":", quote_char=None, schema={"id": pl.Int32, "value": pl.Float32}
+        )
+    except pl.exceptions.PolarsError:
+        return None
+    if table["id"].null_count():  # spaces in a row make empty lines
+        table = table.filter(pl.col("id").is_not_null() | pl.col("value").is_not_null())
+    if table.null_count().sum_horizontal()[0] or len(table) != body.count(b":"):
+        return None
+    ids, values = table["id"].to_numpy(), table["value"].to_numpy()
+    checked = _finite(values, text, rules)
+    if checked is None or not _ids_sound(ids, len(qids), rules):
+        return None
+    return _Tokens(grades, qids, ids, checked)
+
+
+def _one_head_a_line(heads: int, text: bytes) -> bool:
+    # `text` begins and ends with a newline: one more than there are lines, unless some are blank.
+    lines = text.count(b"\n") - 1
+    return heads == lines or heads == _BLANK_LINES.sub(b"\n", text).count(b"\n") - 1
+
+
+def _whole_grades(words: list[bytes], rules: Rules) -> IntArray | None:
+    distinct, which = np.unique(np.array(words), return_inverse=True)
+    try:
+        grades = np.array([_grade(word, rules) for word in distinct.tolist()], dtype=np.int16)
+    except GradeError:
+        return None
+    return grades[which]
+
+
+def _finite(values: npt.NDArray[np.float32], text: bytes, rules: Rules) -> npt.NDArray[np.float32] | None:
+    """The values clipped as the rules say; None if one is infinite, or missing without leave."""
+    if np.isfinite(values).all():
+        return values if rules.clip is None else np.clip(values, -rules.clip, rules.clip)
+    if rules.missing == "refuse" and np.isnan(values).any():
+        return None
+    if np.isinf(values).any() and (rules.clip is None or _INFINITE_WORD.search(text)):
+        return None
+    return values if rules.clip is None else np.clip(values, -rules.clip, rules.clip)
+
+
+def _ids_sound(ids: npt.NDArray[np.int32], rows: int, rules: Rules) -> bool:
+    starts = ids == START
+    if np.count_nonzero(starts) != rows or ids.max() > rules.last_id:
+        return False
+    if ids[~starts].min(initial=rules.first_id) < rules.first_id:
+        return False
+    if (starts[1:] | (ids[1:] > ids[:-1])).all():  # rising inside every row, so none is repeated
+        return True
+    keys = np.sort(np.cumsum(starts) * (MAX_FEATURE_ID + 2) + ids)
+    return bool((np.diff(keys) > 0).all())
+
+
+def _matrix(tokens: _Tokens, rules: Rules, piece: Piece) -> tuple[npt.NDArray[np.float32], bool]:
+    """(rows, d) features, absent ones 0, and whether none was absent."""
+    rows, ids, values = len(tokens.qids), tokens.ids, tokens.values
+    width = max(int(ids.max()) - rules.first_id + 1, 0)
+    if len(ids) == rows * (width + 1):
+        expected = np.append(START, np.arange(width) + rules.first_id)
+        if (ids.reshape(rows, width + 1) == expected).all():
+            return values.reshape(rows, width + 1)[:, 1:].copy(), True
+    check_size(piece.source, rows, width, len(piece.text))
+    starts = ids == START
+    row = np.cumsum(starts)[~starts] - 1
+    features = np.zeros((rows, width), dtype=np.float32)
+    features[row, ids[~starts] - rules.first_id] = values[~starts]
+    return features, False
+
+
+def check_size(source: str, rows: int, width: int, text_bytes: int) -> None:
+    """Refuse a matrix out of all proportion to its text: the sign of a wrong file."""
+    if rows * width * 4 > max(EXPANSION_FLOOR, MAX_EXPANSION * text_bytes):
+        raise FeatureError(
+            f"{source}: {rows:,} rows × {width:,} features would take {rows * width * 4 / 2**30:,.1f} GB of memory for "
+            f"{text_bytes / 2**20:,.1f} MB of text. Is a feature id wrong? Pass n_features to find the line with "
+            "ids that are too large, or renumber the features."
+        )
+
+
+def _careful(piece: Piece, rules: Rules) -> _Tokens:
+    """Parse line by line, with an error that names the line."""
+    grades: list[int] = []
+    qids: list[bytes] = []
+    ids: list[int] = []
+    values: list[float] = []
+    for number, line in enumerate(piece.text.split(b"\n"), start=piece.first_line):
+        words = line.partition(b"#")[0].split()
+        if not words:
+            continue
+        try:
+            grade, qid = _parse_head(words, rules)
+            row = _parse_features(words[2:], rules)
+        except UnskewError as error:
+            cut = "\nThe file ends in the middle of this line: it seems to be cut short." if piece.unfinished else ""
+            raise type(error)(f"{piece.source}, line {number}: {error}{cut}") from None
+        grades.append(grade)
+        qids.append(qid)
+        ids.extend((START, *row))
+        values.extend((0.0, *row.values()))
+    return _Tokens(
+        np.array(grades, np.int16), qids, np.array(ids, np.int32), np.array(values, np.float64).astype(np.float32)
+    )
+
+
+def _parse_head(words: list[bytes], rules: Rules) -> tuple[int, bytes]:
+    if len(words) < 2 or not words[1].startswith(b"qid:"):
+        found = _show(b" ".join(words[:3]))
+        raise FileFormatError(f"there is no qid. Expected '{_SHAPE}', but found '{found}'.")
+    qid = words[1][4:]
+    if not qid:
+        raise FileFormatError(f"the qid is empty. Expected '{_SHAPE}'.")
+    return _grade(words[0], rules), qid
+
+
+def _grade(word: bytes, rules: Rules) -> int:
+    if not _NUMBER.fullmatch(word):
+        raise GradeError(f"the grade must be a whole number, but '{_show(word)}' was found.")
+    value = float(word)
+    if not value.is_integer():
+        raise GradeError(f"the grade must be a whole number, but {_show(word)} was found.")
+    limit = MAX_GRADE_LIMIT if rules.max_grade is None else rules.max_grade
+    if not 0 <= value <= limit:
+        hint = "Is this column a grade?" if rules.max_grade is None else "Pass the collection's maximum as max_grade."
+        raise GradeError(f"the grade must lie between 0 and {limit}, but {_show(word)} was found. {hint}")
+    return int(value)
+
+
+def _parse_features(words: list[bytes], rules: Rules) -> dict[int, float]:
+    row: dict[int, float] = {}
+    for word in words:
+        name, colon, text = word.partition(b":")
+        if not colon or not name.isdigit() or not text:
+            raise FileFormatError(f"expected 'id:value' with a whole number as id, but found '{_show(word)}'.")
+        number = int(name[:20])
+        _check_id(number, rules)
+        if number in row:
+            raise FeatureError(f"feature {number} is given twice. Keep one of the two.")
+        row[number] = _value(number, text, rules)
+    return row
+
+
+def _check_id(number: int, rules: Rules) -> None:
+    if number < rules.first_id:
+        raise FeatureError(
+            "feature ids must start at 1, but 0 was found. If the file counts features from 0, pass zero_based=True."
+        )
+    if number > rules.last_id:
+        limit = "n_features allows" if rules.n_features is not None else "this reader takes"
+        raise FeatureError(f"feature id {number} is beyond the {rules.last_id:,} that {limit}. Is this the right file?")
+
+
+def _value(number: int, text: bytes, rules: Rules) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise FeatureError(f"feature {number} must be a number, but '{_show(text)}' was found.")
+    value = float(text)
+    if np.isnan(value):
+        if rules.missing == "keep":
+            return value
+        raise FeatureError(f"feature {number} is missing (NaN). Pass missing='keep' if the ranker can take that.")
+    if _INFINITE_WORD.search(text):
+        raise FeatureError(f"feature {number} is infinite. Clip such values, or write them as missing (NaN).")
+    if rules.clip is not None:
+        return float(np.clip(value, -rules.clip, rules.clip))
+    if abs(value) > float(np.finfo(np.float32).max):
+        raise FeatureError(
+            f"feature {number} is {_show(text)}, beyond what float32 can hold. "
+            "Pass clip=1e9 (or another bound) if such values only mark a special case."
+        )
+    return value
+
+
+def _show(word: bytes) -> str:
+    text = word.decode("utf-8", errors="replace")
+    return text if len(text) <= 40 else text[:40] + "…"
