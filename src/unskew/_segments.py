@@ -34,8 +34,8 @@ def segment_of(offsets: IntArray) -> IntArray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-def segment_sum(values: npt.NDArray, offsets: IntArray) -> npt.NDArray:
-    """Sum of `values` (rows, or rows × columns) in every segment; an empty segment sums to 0.
+def segment_sum(values: npt.NDArray, offsets: IntArray, *, dtype: npt.DTypeLike | None = None) -> npt.NDArray:
+    """Sum of `values` (rows, or rows × columns) in every segment, in `dtype`; an empty segment sums to 0.
 
     >>> segment_sum(np.array([1., 2., 3., 4., 5.]), np.array([0, 2, 2, 5]))
     array([ 3.,  0., 12.])
@@ -43,9 +43,9 @@ def segment_sum(values: npt.NDArray, offsets: IntArray) -> npt.NDArray:
     shape = (len(offsets) - 1, *values.shape[1:])
     filled = np.diff(offsets) > 0
     if not filled.any():
-        return np.zeros(shape, dtype=values.dtype)
+        return np.zeros(shape, dtype=values.dtype if dtype is None else dtype)
     # reduceat repeats the next value for an empty segment, so only segments with rows are asked for.
-    sums = np.add.reduceat(values, offsets[:-1][filled], axis=0)
+    sums = np.add.reduceat(values, offsets[:-1][filled], axis=0, dtype=dtype)
     if filled.all():
         return sums
     out = np.zeros(shape, dtype=sums.dtype)

@@ -151,11 +151,12 @@ def ideal_dcg(grades: IntArray, offsets: IntArray, at: Sequence[int]) -> Values:
 
     Counted, not sorted: with c_g items of grade g or more, DCG@p = Σ_{g≥1} 2^(g-1) · Σ_{r ≤ min(c_g, p)} discount(r).
     """
-    queries, levels = len(offsets) - 1, int(grades.max(initial=0)) + 1
-    cell = np.repeat(np.arange(queries) * levels, np.diff(offsets)) + grades
-    count = np.bincount(cell, minlength=queries * levels).reshape(queries, levels)
-    at_least = np.cumsum(count[:, :0:-1], axis=1)  # grades levels - 1, …, 1
-    step = 2.0 ** np.arange(levels - 2, -1, -1)
+    levels = int(grades.max(initial=0)) + 1
+    at_least = np.empty((len(offsets) - 1, levels - 1), dtype=np.int32)
+    for grade in range(1, levels):
+        # A view as bytes and a sum as integers: no row-sized array but the comparison.
+        at_least[:, grade - 1] = segment_sum((grades >= grade).view(np.uint8), offsets, dtype=np.int32)
+    step = 2.0 ** np.arange(levels - 1)
     up_to = np.concatenate([[0.0], np.cumsum(discounts(max(at)))])
     return np.stack([(up_to[np.minimum(at_least, cut)] * step).sum(axis=1) for cut in at], axis=1)
 

@@ -11,7 +11,7 @@ from unskew._segments import IntArray
 from unskew.errors import DataError, SettingError
 
 # Padded scores of a block: small enough for the processor's cache, large enough to hide numpy's overhead.
-_BLOCK_CELLS = 1 << 18
+_BLOCK_CELLS = 1 << 17
 # Queries whose sizes differ by less than this ratio share a block; the rest of a row is padding.
 _SIZE_RATIO = 1.2
 # Finding the largest again and again beats a sort as long as few are wanted.
@@ -122,13 +122,15 @@ def _leaders(padded: npt.NDArray, count: int) -> tuple[IntArray, npt.NDArray]:
     if count > _FEW:
         column = np.argsort(-padded, axis=1, kind="stable")[:, :count]
         return column, np.take_along_axis(padded, column, axis=1)
-    rest, query = padded.copy(), np.arange(len(padded))
-    column, score = np.empty((len(padded), count), dtype=np.int64), np.empty((len(padded), count), padded.dtype)
+    rest = padded.copy()
+    flat, start = rest.reshape(-1), np.arange(len(padded)) * padded.shape[1]
+    column, score = np.empty((count, len(padded)), dtype=np.int64), np.empty((count, len(padded)), padded.dtype)
     for place in range(count):
-        best = rest.argmax(axis=1)
-        column[:, place], score[:, place] = best, rest[query, best]
-        rest[query, best] = -np.inf
-    return column, score
+        best = rest.argmax(axis=1, out=column[place])
+        where = best + start
+        score[place] = flat[where]
+        flat[where] = -np.inf
+    return column.T, score.T
 
 
 def _top_with_ties(padded: npt.NDArray, first: IntArray, keep: int, seed: int) -> IntArray:
