@@ -90,7 +90,13 @@ def spell(hint: str, *, cli: bool) -> str:
         if not cli:
             return f"{name}={value}"
         flag = "--" + _CLI_NAMES.get(name, name).replace("_", "-")
-        return flag if value == "True" else f"{flag} {value.strip(chr(39)).replace('None', 'none')}"
+        if value == "True":
+            return flag
+        if value.startswith("["):
+            value = re.sub(r"[\[\]' ]", "", value)
+        elif " " not in value:
+            value = value.strip("'").replace("None", "none")
+        return f"{flag} {value}"
 
     return re.sub(r"\{(\w+)=([^}]*)\}", option, hint)
 

@@ -49,7 +49,7 @@ def name_checks(table: Table, columns: LogColumns, names: Sequence[str]) -> Iter
     lacking = [name for name in names if name not in table.schema]
     repeated = sorted({name for name in names if names.count(name) > 1})
     taken = {name: role for role, name in columns.parts(*NEVER_FEATURES).items() if name in names}
-    message, hint = "", "Choose the columns with {features=a,b,c}."
+    message, hint = "", "Choose the columns with {features=['a', 'b']}."
     if lacking:
         listed = ", ".join(f"'{name}'" for name in lacking[:5]) + (" …" if len(lacking) > 5 else "")
         message = f"Feature columns must be in {table.source}, but {listed} {_are(len(lacking))} not."
@@ -77,7 +77,7 @@ def _all_numbers(table: Table, text: list[str]) -> Check:
         f"{first_text(table, text[0])}{others}."
     )
     rows = tuple({"column": name, "type": str(table.schema[name])} for name in text[:SHOWN_ROWS])
-    hint = "Turn it into numbers, or choose the columns with {features=a,b,c}."
+    hint = "Turn it into numbers, or choose the columns with {features=['a', 'b']}."
     return Check("features: numbers", "FAIL", message, len(text), rows, hint, FeatureError)
 
 

@@ -138,12 +138,13 @@ def _write(
 
     stream = register_io_source(blocks, schema=block(slice(0, 0)).schema)
     with atomic_path(path) as temporary:
-        if path.suffix.lower() == ".csv":
-            stream.sink_csv(temporary, maintain_order=True)
-        else:
-            stream.sink_parquet(
-                temporary, compression="zstd", row_group_size=ROW_GROUP, maintain_order=True, metadata=metadata
-            )
+        try:
+            if path.suffix.lower() == ".csv":
+                stream.sink_csv(temporary, maintain_order=True)
+            else:
+                stream.sink_parquet(temporary, row_group_size=ROW_GROUP, maintain_order=True, metadata=metadata)
+        except pl.exceptions.PolarsError as error:  # a full disk may come as one of polars' own errors
+            raise OutputError(f"Cannot write {path}: {error}") from error
 
 
 def _refuse_clash(names: Sequence[str]) -> None:

@@ -153,5 +153,5 @@ def _copy_check(copies: list[tuple[str, str]]) -> Check:
     name, what = copies[0]
     message = f"Feature '{name}' is the same as {what} in every row; it is not known when a model ranks."
     rows = tuple({"column": name, "copy_of": what} for name, what in copies)
-    hint = "Leave it out: choose the columns with {features=a,b,c}."
+    hint = "Leave it out: choose the columns with {features=['a', 'b']}."
     return Check("features: no copies", "WARN", message, len(copies), rows, hint)

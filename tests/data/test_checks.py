@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from unskew.data.checks import Check, enforce, spell
+from unskew.data.columns import LogColumns
+from unskew.data.frames import log_from_frame
+from unskew.data.validation import Validation, validate_log
+from unskew.errors import DataError, LogError
+
+
+def statuses(outcome: Validation) -> dict[str, str]:
+    return {check.name: check.status for check in outcome.checks}
+
+
+def test_a_sound_log_passes_everything(tidy_frame):
+    outcome = validate_log(tidy_frame(seed=2))
+    assert set(statuses(outcome).values()) == {"PASS"}
+    assert outcome.status == "PASS"
+    clicks = int(tidy_frame(seed=2)["click"].sum())
+    counts = {"impressions": 60, "sessions": 12, "queries": 4, "items": 20, "clicks": clicks, "features": 2}
+    assert outcome.summary == counts
+
+
+def test_validation_and_the_reader_agree(bad_log):
+    outcome = validate_log(bad_log.frame)
+    assert outcome.status == "FAIL"
+    failed = [check for check in outcome.checks if check.status == "FAIL"]
+    with pytest.raises(bad_log.error) as caught:
+        log_from_frame(bad_log.frame)
+    assert str(caught.value) in [check.text() for check in failed]
+    assert caught.value.for_cli in [check.text(cli=True) for check in failed]
+
+
+def test_everything_wrong_is_listed_at_once(tidy_frame):
+    frame = tidy_frame().with_columns(pl.col("position") - 1, click=pl.lit(5), title=pl.lit("x"))
+    failed = {name for name, status in statuses(validate_log(frame)).items() if status == "FAIL"}
+    assert failed == {"position: 1 or greater", "click: 0 or 1", "features: numbers"}
+
+
+def test_the_message_of_the_style_guide():
+    frame = pl.DataFrame(
+        {
+            "query_id": ["q1", "q17", "q17", "q2"],
+            "session_id": [1, 2, 2, 3],
+            "item_id": ["d1", "d4", "d5", "d9"],
+            "position": [0, 0, 1, 0],
+            "click": [0, 1, 0, 0],
+            "x": [1.0, 2.0, 3.0, 4.0],
+        }
+    )
+    with pytest.raises(LogError) as caught:
+        log_from_frame(frame.slice(1).vstack(frame.head(1)))
+    assert str(caught.value) == (
+        "position must be 1 or greater, but 3 rows have 0 (first: query 'q17', item 'd4').\n"
+        "If your positions start at 0, pass position_base=0."
+    )
+
+
+def test_offending_rows_carry_their_number_in_the_table(tidy_frame):
+    frame = tidy_frame().reverse()
+    doubled = frame.with_columns(position=pl.when(pl.col("position") == 1).then(2).otherwise("position"))
+    check = validate_log(doubled)["position: once a session"]
+    assert check.count == 12
+    assert len(check.rows) == 5
+    for row in check.rows:
+        found = frame.row(row["row"] - 1, named=True)
+        assert (found["query_id"], found["session_id"]) == (row["query_id"], row["session_id"])
+        assert found["item_id"] == row["item_id"]
+        assert found["position"] in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "count", "words"),
+    [
+        ("position: no gaps", pl.col("position") * 2, 12, "skip positions"),
+        ("features: varied", pl.lit(1.0).alias("age"), 1, "'age'"),
+        ("features: no copies", pl.col("position").cast(pl.Float64).alias("age"), 1, "'age' is the same as position"),
+        ("features: no copies", (pl.col("position") - 1).alias("age"), 1, "'age' is the same as position"),
+        ("features: no copies", pl.col("click").alias("bm25"), 1, "'bm25' is the same as click"),
+        (
+            "position: varied",
+            (pl.col("position") == 3).cast(pl.Int8).alias("click"),
+            12,
+            "clicks are at position 3",
+        ),
+        ("query: clicked", (pl.int_range(pl.len()) < 3).alias("click"), 3, "3 of 4 queries (75%)"),
+    ],
+)
+def test_warnings(tidy_frame, name, change, count, words):
+    outcome = validate_log(tidy_frame().with_columns(change))
+    assert outcome.status == "WARN"
+    check = outcome[name]
+    assert (check.status, check.count) == ("WARN", count)
+    assert words in check.message
+    assert {other for other, status in statuses(outcome).items() if status == "WARN"} == {name}
+    log_from_frame(tidy_frame().with_columns(change))  # a warning does not stop the reader
+
+
+def test_queries_with_a_single_item(tidy_frame):
+    frame = tidy_frame().filter((pl.col("query_id") != "q1") | (pl.col("item_id") == "d2"))
+    check = validate_log(frame)["query: several items"]
+    assert (check.status, check.count, check.rows) == ("WARN", 1, ({"query_id": "q1"},))
+
+
+def test_every_item_at_the_same_position(tidy_frame):
+    frame = tidy_frame(sessions=1).with_columns(session_id=pl.int_range(pl.len()), position=pl.lit(4))
+    outcome = validate_log(frame)
+    assert "Every impression is at position 4" in outcome["position: varied"].message
+
+
+def test_a_log_without_sessions_is_said(tidy_frame):
+    check = validate_log(tidy_frame(sessions=1).drop("session_id"))["session: told apart"]
+    assert check.status == "WARN"
+
+
+def test_the_policy_is_named(tidy_frame):
+    assert "deterministic" in validate_log(tidy_frame(sessions=1))["policy"].message
+    moved = validate_log(tidy_frame(sessions=4))["policy"]
+    positions = tidy_frame(sessions=4).group_by("query_id", "item_id").agg(pl.col("position").n_unique())["position"]
+    assert moved.count == int((positions > 1).sum())
+    assert f"{(positions > 1).mean():.0%}" in moved.message
+
+
+def test_missing_features_warn_when_they_are_kept(tidy_frame):
+    frame = tidy_frame().with_columns(age=pl.when(pl.col("item_id") == "d1").then(float("nan")).otherwise("age"))
+    assert validate_log(frame)["features: complete"].status == "FAIL"
+    check = validate_log(frame, columns=LogColumns(missing="keep"))["features: complete"]
+    assert (check.status, check.count) == ("WARN", 12)
+
+
+def test_a_second_table_is_checked_too(tidy_frame, tmp_path):
+    frame = tidy_frame()
+    features = frame.select("query_id", "item_id", "bm25", "age").unique(maintain_order=True)
+    log = frame.drop("bm25", "age")
+    assert validate_log(log, feature_table=features).status == "PASS"
+    features.slice(3).write_csv(tmp_path / "features.csv")
+    check = validate_log(log, feature_table=tmp_path / "features.csv")["features: keys match"]
+    assert (check.status, check.count) == ("FAIL", 3)
+    assert check.rows[0].keys() == {"row", "query_id", "item_id"}
+    outcome = validate_log(log, feature_table=features.with_columns(age=pl.lit("old")))
+    assert outcome["features: numbers"].status == "FAIL"
+
+
+def test_asking_for_a_check_that_was_not_made(tidy_frame):
+    with pytest.raises(KeyError, match="no check 'weather'"):
+        validate_log(tidy_frame())["weather"]
+
+
+def test_enforce_raises_the_first_failure_only():
+    checks = [Check("a", "PASS"), Check("b", "WARN", "hm"), Check("c", "FAIL", "no", error=DataError)]
+    assert enforce(checks[:2])
+    with pytest.raises(DataError, match="no"):
+        enforce(iter(checks))
+
+
+@pytest.mark.parametrize(
+    ("hint", "python", "cli"),
+    [
+        ("{position_base=0}", "position_base=0", "--position-base 0"),
+        ("{counts=True}", "counts=True", "--counts"),
+        ("{relevance=None}", "relevance=None", "--relevance none"),
+        ("{feature_table='FILE'}", "feature_table='FILE'", "--features FILE"),
+        ("{features=['a', 'b']}", "features=['a', 'b']", "--feature-columns a,b"),
+        ("{click='it was clicked'}", "click='it was clicked'", "--click 'it was clicked'"),
+    ],
+)
+def test_hints_speak_both_languages(hint, python, cli):
+    assert spell(hint, cli=False) == python
+    assert spell(hint, cli=True) == cli
