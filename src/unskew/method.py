@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from unskew._segments import IntArray
 from unskew.data.clicks import ClickLog
+from unskew.data.fingerprint import fingerprint
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
 from unskew.errors import FeatureError, LogError, NotFittedError
@@ -89,6 +90,7 @@ class Method(BaseEstimator):
         outcome = self._learn(log, validation)
         self.outcome_ = outcome
         self.bias_ = outcome.bias
+        self.fingerprint_ = fingerprint(log)
         self.candidates_ = list(outcome.candidates)
         self.n_features_in_ = log.data.n_features
         self.feature_names_in_ = np.asarray(log.data.feature_names, dtype=object)

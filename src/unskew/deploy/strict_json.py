@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from unskew.errors import ModelFileError
 
 
-def read_json(content: bytes | str, what: str) -> Any:
-    """The document, or a ModelFileError that begins with `what`.
+def read_json(content: bytes | str, what: str, *, parse_float: Callable[[str], Any] = float) -> Any:
+    """The document, or a ModelFileError that begins with `what`; parse_float=str keeps numbers as they are written.
 
     >>> read_json('{"a": 1}', "The file")
     {'a': 1}
@@ -25,7 +26,7 @@ def read_json(content: bytes | str, what: str) -> Any:
         return made
 
     try:
-        return json.loads(content, parse_constant=refuse, object_pairs_hook=unique)
+        return json.loads(content, parse_constant=refuse, object_pairs_hook=unique, parse_float=parse_float)
     except UnicodeDecodeError:
         raise ModelFileError(f"{what} is not UTF-8 text.") from None
     except RecursionError:
