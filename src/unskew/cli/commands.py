@@ -8,3 +8,4 @@ from unskew.cli import demo
 from unskew.cli import validate
 from unskew.cli import diagnose
 from unskew.cli import fit
+from unskew.cli import evaluate
