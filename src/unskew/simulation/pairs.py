@@ -37,7 +37,7 @@ def pair_loss(scores: Floats, grades: IntArray, offsets: IntArray) -> tuple[floa
     values, levels = scores[order] - low, grades[order]
     ends, starts = offsets[1:][segment], offsets[:-1][segment]  # sorting by query leaves a row's segment in place
     above = np.searchsorted(key, key - 1.0, side="right")  # first row with s_j > s_i − 1
-    below = np.searchsorted(key, key + 1.0, side="left")  # rows before it have s_i < s_j + 1
+    below = np.cumsum(np.bincount(above, minlength=len(key)))[: len(key)]  # j is in the block of every row before it
     slope = np.zeros(len(scores))
     loss = 0.0
     for level in np.unique(levels)[1:]:

@@ -77,7 +77,8 @@ def _lists(
     anew = behaviour.shock > 0 and behaviour.shock_per_session
     for number in range(behaviour.passes):
         if number == 0 or anew:
-            seen, liked = _shocked(data, score, behaviour, number)
+            exact, liked = _shocked(data, score, behaviour, number)
+            seen = exact.astype(np.float32)  # as logged, so that the log's scores explain its order
             ranked = order_within(seen, data.offsets, ties=ties)
             relevance = perceived_relevance(liked, noise=behaviour.noise, max_grade=data.max_grade or 1)
         shown = ranked
@@ -86,7 +87,7 @@ def _lists(
         if behaviour.landmarks:
             chance = np.random.default_rng(stream(behaviour.seed, "swaps", number))
             shown = swap_landmarks(shown, data.offsets, behaviour.landmarks, chance)
-        yield shown, seen[shown].astype(np.float32), relevance[shown]
+        yield shown, seen[shown], relevance[shown]
 
 
 def _shocked(data: RankingData, score: Floats, behaviour: Behaviour, number: int) -> tuple[Floats, Floats]:
