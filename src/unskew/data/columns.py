@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -86,11 +86,6 @@ class LogColumns:
             for role, name in self.parts(*roles).items()
             if name not in table.schema and (role not in OPTIONAL or (name is not None and name != defaults[role]))
         }
-
-    def with_metadata(self, facts: dict[str, Any]) -> LogColumns:
-        """Settings completed by what a file that unskew wrote says about itself."""
-        known = facts.get("max_grade")
-        return replace(self, max_grade=known) if self.max_grade is None and known is not None else self
 
 
 def closest(name: str, table: Table) -> str | None:

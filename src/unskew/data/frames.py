@@ -28,7 +28,7 @@ from unskew.data.log_checks import structure_checks
 from unskew.data.pairs import PairKeys, locate, read_pairs
 from unskew.data.ranking import RankingData
 from unskew.data.tables import Table, open_table
-from unskew.data.written import facts_of_file
+from unskew.data.written import complete
 
 
 def log_from_frame(
@@ -90,7 +90,7 @@ def log_from_frame(
     )
     table = open_table(frame)
     second = None if feature_table is None else open_table(feature_table)
-    log = assemble_log(table, second, columns.with_metadata(facts_of_file(table)), enforce)
+    log = assemble_log(table, second, complete(columns, table, second), enforce)
     assert log is not None  # enforce raises instead of stopping
     return log
 
@@ -234,7 +234,7 @@ def ranking_from_frame(
     )
     table = open_table(frame)
     second = table if feature_table is None else open_table(feature_table)
-    data = assemble_ranking(table, second, columns.with_metadata(facts_of_file(table)), enforce)
+    data = assemble_ranking(table, second, complete(columns, table, second), enforce)
     assert data is not None  # enforce raises instead of stopping
     return data
 

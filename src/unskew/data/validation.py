@@ -24,7 +24,7 @@ from unskew.data.keys import LogKeys, raw_columns, read_keys
 from unskew.data.log_checks import observations, structure_checks
 from unskew.data.pairs import locate, read_pairs
 from unskew.data.tables import Table, open_table
-from unskew.data.written import facts_of_file
+from unskew.data.written import complete
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def validate_log(source: Any, *, feature_table: Any = None, columns: LogColumns 
     """
     table = open_table(source)
     second = table if feature_table is None else open_table(feature_table)
-    settings = (columns or LogColumns()).with_metadata(facts_of_file(table))
+    settings = complete(columns or LogColumns(), table, second)
     judge, summary = _Collector(), {}
     keys = read_keys(table, settings, judge)
     if keys is not None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from unskew.data.columns import LogColumns
 from unskew.data.ranking import RankingData
 from unskew.data.tables import Table
 from unskew.errors import FileFormatError
@@ -34,3 +36,10 @@ def facts_of_file(table: Table) -> dict[str, Any]:
             "Install a newer unskew."
         )
     return dict(facts)
+
+
+def complete(columns: LogColumns, *tables: Table | None) -> LogColumns:
+    """Settings completed by what the first file that says something says about itself."""
+    facts = [facts_of_file(table) for table in tables if table is not None]
+    known = next((fact["max_grade"] for fact in facts if fact.get("max_grade") is not None), None)
+    return replace(columns, max_grade=known) if columns.max_grade is None and known is not None else columns
