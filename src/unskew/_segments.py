@@ -107,3 +107,13 @@ def gather_segments(offsets: IntArray, wanted: IntArray) -> tuple[IntArray, IntA
     new = offsets_of(sizes)
     rows = np.arange(int(new[-1]), dtype=np.int64) + np.repeat(offsets[:-1][wanted] - new[:-1], sizes)
     return rows, new
+
+
+def segment_blocks(offsets: IntArray, rows: int) -> IntArray:
+    """Segments at which blocks of about `rows` rows begin, and the end; a longer segment is a block of its own.
+
+    >>> segment_blocks(np.array([0, 2, 4, 9, 10]), 4)
+    array([0, 2, 3, 4])
+    """
+    bounds = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), rows), side="left")
+    return np.unique(np.append(bounds, len(offsets) - 1))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from unskew._segments import IntArray
+from unskew._segments import IntArray, segment_blocks
 from unskew.simulation.pairs import Floats, count_pairs, pair_loss
 
 Matrix = npt.NDArray[np.float32]
@@ -52,7 +52,7 @@ def fit_ranksvm(features: Matrix, grades: IntArray, offsets: IntArray, *, C: flo
     center, spread = _moments(features)
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
     unit = 1.0 / (C * max(count_pairs(grades, offsets), 1))  # an objective of order one suits the stopping rule
-    bounds = _whole_queries(offsets)
+    bounds = segment_blocks(offsets, _ROWS)
 
     def objective(weights: Floats) -> tuple[float, Floats]:
         raw, total, slope = weights * scale, 0.0, np.zeros_like(weights)
@@ -102,9 +102,3 @@ def _slices(bounds: IntArray) -> Iterator[slice]:
 def _even(rows: int) -> IntArray:
     """Bounds of blocks of at most _ROWS rows."""
     return np.append(np.arange(0, rows, _ROWS), rows)
-
-
-def _whole_queries(offsets: IntArray) -> IntArray:
-    """Queries at which blocks of about _ROWS rows begin and end; a longer query is a block of its own."""
-    wanted = np.searchsorted(offsets, _even(int(offsets[-1])), side="left")
-    return np.unique(wanted)

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from unskew._segments import IntArray, offsets_of, order_within, positions_in, segment_mean
+from unskew._segments import IntArray, offsets_of, order_within, positions_in, segment_blocks, segment_mean
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.simulation.clicks import draw_clicks, examination, perceived_relevance
 from unskew.simulation.policy import shuffle_lists, swap_landmarks
 from unskew.simulation.production import Floats
 
-# Every kind of chance has a stream of its own: a change of one setting leaves the draws of the others as they were,
-# and more passes leave the first ones as they were.
 _STREAMS = ("sample", "ties", "swaps", "shuffle", "shock", "clicks")
+# Rows taken at once: whole queries, few enough that all passes over them stay in the processor's cache.
+_ROWS = 8192
 
 
 def stream(seed: int, name: str, *index: int) -> np.random.SeedSequence:
     """The seed of one kind of chance, and inside it of one session of every query."""
     return np.random.SeedSequence(seed, spawn_key=(_STREAMS.index(name), *index))
+
+
+class Chance:
+    """A generator for every kind of chance and every pass.
+
+    A change of one setting leaves the draws of the others as they were, and more passes leave the first as they were.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._made: dict[tuple[str, int], np.random.Generator] = {}
+
+    def __call__(self, name: str, number: int = 0) -> np.random.Generator:
+        key = (name, number)
+        if key not in self._made:
+            self._made[key] = np.random.default_rng(stream(self._seed, name, number))
+        return self._made[key]
 
 
 @dataclass(frozen=True)
@@ -41,70 +59,93 @@ class Behaviour:
     seed: int
 
 
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Items of some queries: what the ranker thinks of them and what people do.
+
+    score, grade : (rows,) float64; offsets : (queries + 1,); max_grade : the largest grade there can be.
+    score_unit, grade_unit : standard deviations inside queries, over the whole collection.
+    """
+
+    score: Floats
+    grade: Floats
+    offsets: IntArray
+    max_grade: int
+    score_unit: float
+    grade_unit: float
+
+    def part(self, first: int, last: int) -> Judged:
+        """Queries first … last − 1."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        offsets = self.offsets[first : last + 1] - self.offsets[first]
+        return Judged(self.score[rows], self.grade[rows], offsets, self.max_grade, self.score_unit, self.grade_unit)
+
+
 def log_sessions(data: RankingData, score: Floats, behaviour: Behaviour) -> ClickLog:
     """A log of `passes` sessions of every query; score : (rows,) what the production ranker thinks of each item."""
-    passes, sizes, offsets = behaviour.passes, data.sizes, data.offsets
-    position = positions_in(offsets).astype(np.int32)
-    look = examination(int(sizes.max()), eta=behaviour.eta)[position - 1]
-    total = passes * data.n_rows
-    row, click, logged = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(total, np.float32)
-    # Sessions of a query follow each other: pass p of query q starts at passes · offset(q) + p · size(q).
-    place = np.arange(data.n_rows) + np.repeat((passes - 1) * offsets[:-1], sizes)
-    step = np.repeat(sizes, sizes)
-    for number, (shown, shown_score, relevance) in enumerate(_lists(data, score, behaviour)):
-        row[place], logged[place] = shown, shown_score
-        rng = np.random.default_rng(stream(behaviour.seed, "clicks", number))
-        click[place] = draw_clicks(look, relevance, rng)
-        place += step
-    session_sizes = np.repeat(sizes, passes)
-    session_offsets = offsets_of(session_sizes)
+    passes, offsets, total = behaviour.passes, data.offsets, behaviour.passes * data.n_rows
+    judged, chance = _judged(data, score), Chance(behaviour.seed)
+    curve = examination(int(data.sizes.max()), eta=behaviour.eta)
+    row, logged = np.empty(total, np.int64), np.empty(total, np.float32)
+    position, click = np.empty(total, np.int32), np.empty(total, np.int32)
+    for first, last in pairwise(segment_blocks(offsets, _ROWS)):
+        block, start = judged.part(first, last), int(offsets[first])
+        sizes, place = np.diff(block.offsets), positions_in(block.offsets)
+        look = curve[place - 1]
+        # Sessions of a query follow each other: pass p of query q starts at passes · offset(q) + p · size(q).
+        target = np.arange(len(place)) + np.repeat(passes * start + (passes - 1) * block.offsets[:-1], sizes)
+        for number, (shown, seen, relevance) in enumerate(_lists(block, behaviour, chance)):
+            row[target], logged[target], position[target] = shown + start, seen, place
+            click[target] = draw_clicks(look, relevance, chance("clicks", number))
+            target += np.repeat(sizes, sizes)
     return ClickLog(
         data=data,
         row=row,
-        session_offsets=session_offsets,
-        position=positions_in(session_offsets).astype(np.int32),
+        session_offsets=offsets_of(np.repeat(data.sizes, passes)),
+        position=position,
         click=click,
-        session_ids=pl.Series("session_id", np.arange(len(session_sizes))),
+        session_ids=pl.Series("session_id", np.arange(data.n_queries * passes)),
         logging_score=logged,
     )
 
 
-def _lists(
-    data: RankingData, score: Floats, behaviour: Behaviour
-) -> Iterator[tuple[IntArray, npt.NDArray[np.float32], Floats]]:
-    """For every pass: the rows in the order shown, what the ranker thought of them, and how relevant they look."""
-    ties = np.random.default_rng(stream(behaviour.seed, "ties")).random(data.n_rows)
-    anew = behaviour.shock > 0 and behaviour.shock_per_session
-    for number in range(behaviour.passes):
-        if number == 0 or anew:
-            exact, liked = _shocked(data, score, behaviour, number)
-            seen = exact.astype(np.float32)  # as logged, so that the log's scores explain its order
-            ranked = order_within(seen, data.offsets, ties=ties)
-            relevance = perceived_relevance(liked, noise=behaviour.noise, max_grade=data.max_grade or 1)
-        shown = ranked
-        if behaviour.shuffled:
-            shown = shuffle_lists(shown, data.offsets, np.random.default_rng(stream(behaviour.seed, "shuffle", number)))
-        if behaviour.landmarks:
-            chance = np.random.default_rng(stream(behaviour.seed, "swaps", number))
-            shown = swap_landmarks(shown, data.offsets, behaviour.landmarks, chance)
-        yield shown, seen[shown], relevance[shown]
-
-
-def _shocked(data: RankingData, score: Floats, behaviour: Behaviour, number: int) -> tuple[Floats, Floats]:
-    """Production scores and grades, both moved by the personalisation shock where there is one."""
-    grades = data.require_grades("Simulating clicks").astype(np.float64)
-    if behaviour.shock == 0:
-        return score, grades
-    chance = np.random.default_rng(stream(behaviour.seed, "shock", number)).standard_normal(data.n_rows)
-    taste = behaviour.shock * chance
-    seen = score + taste * _spread_within(score, data.offsets)
-    if not behaviour.shock_moves_clicks:
-        return seen, grades
-    liked = grades + taste * _spread_within(grades, data.offsets)
-    return seen, np.clip(liked, 0.0, data.max_grade)
+def _judged(data: RankingData, score: Floats) -> Judged:
+    grade = data.require_grades("Simulating clicks").astype(np.float64)
+    units = [_spread_within(values, data.offsets) for values in (score, grade)]
+    return Judged(score, grade, data.offsets, data.max_grade or 1, *units)
 
 
 def _spread_within(values: Floats, offsets: IntArray) -> float:
     """Standard deviation around the mean of the own query, over all rows."""
     within = values - np.repeat(segment_mean(values, offsets), np.diff(offsets))
     return float(np.sqrt(np.mean(within**2)))
+
+
+def _lists(
+    block: Judged, behaviour: Behaviour, chance: Chance
+) -> Iterator[tuple[IntArray, npt.NDArray[np.float32], Floats]]:
+    """For every pass: the rows in the order shown, what the ranker thought of them, and how relevant they look."""
+    ties = chance("ties").random(len(block.score))
+    for number in range(behaviour.passes):
+        if number == 0 or (behaviour.shock_per_session and behaviour.shock > 0):
+            exact, liked = _shocked(block, behaviour, chance("shock", number))
+            seen = exact.astype(np.float32)  # as logged, so that the log's scores explain its order
+            relevance = perceived_relevance(liked, noise=behaviour.noise, max_grade=block.max_grade)
+            ranked = order_within(seen, block.offsets, ties=ties)
+        shown = ranked
+        if behaviour.shuffled:
+            shown = shuffle_lists(shown, block.offsets, chance("shuffle", number))
+        if behaviour.landmarks:
+            shown = swap_landmarks(shown, block.offsets, behaviour.landmarks, chance("swaps", number))
+        yield shown, seen[shown], relevance[shown]
+
+
+def _shocked(block: Judged, behaviour: Behaviour, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Production scores and grades, both moved by the personalisation shock where there is one."""
+    if behaviour.shock == 0:
+        return block.score, block.grade
+    taste = behaviour.shock * rng.standard_normal(len(block.score))
+    seen = block.score + taste * block.score_unit
+    if not behaviour.shock_moves_clicks:
+        return seen, block.grade
+    return seen, np.clip(block.grade + taste * block.grade_unit, 0.0, block.max_grade)
