@@ -8,6 +8,7 @@ from typing import Any
 from unskew._options import Preset, TuneOn
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
+from unskew.errors import FeatureError
 from unskew.method import Method, Outcome, PositionCurve
 from unskew.rankers.base import Judge
 from unskew.rankers.make import make_ranker
@@ -36,6 +37,15 @@ class RankerMethod(Method):
         self.tune_on = tune_on
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def _check(self, log: ClickLog, validation: ClickLog | RankingData | None) -> None:
+        super()._check(log, validation)
+        ranker = self._ranker()
+        if log.data.has_missing and not ranker.takes_missing:
+            raise FeatureError(
+                f"The log has missing features, which {type(ranker).__name__} cannot take. "
+                "Fill them in, or use a ranker of trees (lambdamart, xgboost)."
+            )
 
     def _ranker(self, **settings: Any) -> Any:
         return make_ranker(

@@ -80,6 +80,8 @@ class LambdaMART(BaseEstimator):
     """
 
     takes_missing = True
+    # Whether positions go to LightGBM's own position effect; a subclass with another objective may use them itself.
+    _native_position = True
 
     def __init__(
         self,
@@ -139,16 +141,15 @@ class LambdaMART(BaseEstimator):
         """
         _check_lists(design, labels, sizes)
         stages = sorted(_several(self.setting("trees")))
-        data = binned(design, positions=position is not None, threads=self._threads, cache=cache)
+        effect = position is not None and self._native_position
+        data = binned(design, positions=effect, threads=self._threads, cache=cache)
         data.set_label(np.asarray(labels, dtype=np.float32)).set_group(sizes).set_weight(weight)
-        params = self._params(design)
+        if effect:
+            data.set_position(np.asarray(position, dtype=np.int32))
+        params = self._params(design, verbosity=2 if effect else -1)
         params["objective"] = self._objective(labels, sizes, weight, position)
-        with _position_effects(listen=position is not None) as effects:
-            if position is not None:
-                data.set_position(np.asarray(position, dtype=np.int32))
-                params["verbosity"] = 2  # LightGBM tells its position effect to the debug log and nobody else
-            booster = lgb.train(params, data, num_boost_round=stages[-1])
-        self.booster_ = booster
+        with _position_effects(listen=effect) as effects:
+            self.booster_ = lgb.train(params, data, num_boost_round=stages[-1])
         self.n_plain_, self.n_terms_ = design.n_plain, design.n_terms
         self.stage_, self.judged_ = self._choose(stages, judge)
         self.position_effect_ = effects[min(self.stage_, len(effects)) - 1] if effects else None
@@ -188,7 +189,7 @@ class LambdaMART(BaseEstimator):
     def _threads(self) -> int:
         return 0 if self.n_jobs is None or self.n_jobs < 1 else self.n_jobs
 
-    def _params(self, design: DesignMatrix) -> dict[str, Any]:
+    def _params(self, design: DesignMatrix, *, verbosity: int) -> dict[str, Any]:
         bagging = self.setting("bagging_fraction")
         params = {
             "metric": "None",
@@ -205,7 +206,7 @@ class LambdaMART(BaseEstimator):
             "num_threads": self._threads,
             "deterministic": True,
             "force_row_wise": True,
-            "verbosity": -1,
+            "verbosity": verbosity,  # LightGBM tells its position effect to the debug log (2) and nobody else
         }
         if self.separate_terms and design.n_terms:
             plain, total = design.n_plain, design.shape[1]
@@ -271,6 +272,8 @@ def _check_lists(design: DesignMatrix, labels: npt.NDArray, sizes: IntArray) -> 
 
 def _named(model: str, columns: Sequence[str]) -> str:
     """The model text with the columns' names; characters that LightGBM cannot store in a name become '_'."""
+    if "\nobjective=" not in model:  # LightGBM leaves it out after training with a function; scores stay raw anyway
+        model = model.replace("\nfeature_names=", "\nobjective=lambdarank\nfeature_names=", 1)
     names = [re.sub(r'[\s,:\[\]{}"]', "_", column) or "_" for column in columns]
     if len(set(names)) < len(names):
         names = [f"{name}_{i}" for i, name in enumerate(names)]
