@@ -70,8 +70,8 @@ def test_per_query_values_are_kept(judged, systems, outcome):
 
 def test_every_pair_is_compared_on_every_metric(judged, systems, outcome):
     assert len(outcome.comparisons) == 3 * 8
-    found = next(c for c in outcome.comparisons if (c.a, c.b, c.metric) == ("good", "random", "ndcg@10"))
-    values = [per_query(judged.grades, systems[n], judged.offsets, max_grade=4)["ndcg@10"] for n in ("good", "random")]
+    found = next(c for c in outcome.comparisons if (c.a, c.b, c.metric) == ("random", "good", "ndcg@10"))
+    values = [per_query(judged.grades, systems[n], judged.offsets, max_grade=4)["ndcg@10"] for n in ("random", "good")]
     alone = compare(*values, draws=5_000)
     assert found.result.difference == pytest.approx(alone.difference)
     assert (found.result.p, found.result.low) == (alone.p, alone.low)
@@ -123,11 +123,12 @@ def test_it_is_a_json_document(outcome):
 
 
 def test_the_table_shows_best_marks_and_counts(outcome):
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(outcome.table())
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(outcome.render())
     text = console.export_text()
     assert "NDCG@10" in text
     assert f"{outcome.summary['good'].mean['ndcg@10']:.4f} bc" in text
+    assert "random - good" in text
     assert "113 queries; 7 without a relevant item, left out." in text
 
 

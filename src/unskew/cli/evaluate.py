@@ -50,7 +50,7 @@ def evaluate_command(
     result = evaluate(judged, systems, at=cuts, empty=empty, draws=draws, seed=seed)
     if per_query is not None:
         result.write_per_query(per_query)
-    voice.say(result.table())
+    voice.say(result.render())
     voice.result(result.to_dict())
 
 

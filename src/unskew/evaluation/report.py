@@ -22,7 +22,7 @@ from unskew.evaluation.metrics import CUTOFFS, PerQuery, Summary, Values, fill_e
 from unskew.evaluation.significance import Comparison, describe, holm, randomisation_test
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 ALPHA = 0.05
 
@@ -52,7 +52,7 @@ class Evaluation:
     summary : system → means and counts of queries.
     per_query : polars frame, one row per system and query: system, query_id, one column a metric; null where the
         query has no relevant item.
-    comparisons : every pair on every metric; p_holm is corrected over the pairs of a metric.
+    comparisons : every pair on every metric, the later system against the earlier one; p_holm is corrected over the pairs of a metric.
     """
 
     systems: tuple[str, ...]
@@ -106,23 +106,11 @@ class Evaluation:
             ],
         }
 
-    def table(self) -> Table:
-        """A table for the terminal: the best of every metric in bold, letters of the systems it beats."""
-        from rich.markup import escape
-        from rich.table import Table
+    def render(self) -> Group:
+        """For the terminal: a table a metric (best in bold, letters of the systems it beats), and what it is over."""
+        from unskew.evaluation.rendering import render
 
-        table = Table(title=None, caption=self.caption(), caption_justify="left")
-        several = len(self.systems) > 1
-        if several:
-            table.add_column("")
-        table.add_column("system", no_wrap=True)
-        for metric in self.metrics:
-            table.add_column(metric.upper(), justify="right")
-        best = {metric: max(self.summary[name].mean[metric] for name in self.systems) for metric in self.metrics}
-        for row in self.rows():
-            cells = [_cell(row[metric], row["beats"][metric], row[metric] == best[metric]) for metric in self.metrics]
-            table.add_row(*([row["letter"]] if several else []), escape(row["system"]), *cells)
-        return table
+        return render(self)
 
     def write_per_query(self, path: str | os.PathLike[str]) -> None:
         """Write every query's values as Parquet, or as CSV where the name ends in .csv."""
@@ -218,7 +206,8 @@ def _frame(data: RankingData, values: Mapping[str, PerQuery]) -> pl.DataFrame:
 def _compare_all(values: Mapping[str, PerQuery], *, draws: int, seed: int) -> tuple[PairComparison, ...]:
     """Every pair of systems on every metric, corrected over the pairs of a metric."""
     found: list[PairComparison] = []
-    pairs = list(combinations(values, 2))
+    # The first system is the one that the later ones are held against.
+    pairs = [(later, earlier) for earlier, later in combinations(values, 2)]
     if not pairs:
         return ()
     metrics = list(next(iter(values.values())))
@@ -246,8 +235,3 @@ def _letters(count: int) -> list[str]:
     """a, b, …, z, aa, ab, …"""
     single = list(ascii_lowercase)
     return (single + [one + two for one in single for two in single])[:count]
-
-
-def _cell(value: float, marks: str, best: bool) -> str:
-    text = "–" if np.isnan(value) else f"{value:.4f}"
-    return (f"[bold]{text}[/bold]" if best else text) + (f" [dim]{marks}[/dim]" if marks else "")

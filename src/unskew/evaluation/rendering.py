@@ -1,0 +1,63 @@
+"""An evaluation for the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from unskew.evaluation.report import Evaluation
+
+
+def render(evaluation: Evaluation) -> Group:
+    """A table a metric, how large the differences are, and what the numbers are over."""
+    families = dict.fromkeys(metric.split("@")[0] for metric in evaluation.metrics)
+    tables = [_means(evaluation, family) for family in families]
+    if evaluation.comparisons:
+        tables.append(_differences(evaluation, [name for name in evaluation.metrics if name.startswith("ndcg")][-1]))
+    return Group(*tables, evaluation.caption())
+
+
+def _means(evaluation: Evaluation, family: str) -> Table:
+    """Systems × cut-offs of one metric: the best in bold, letters of the systems that are beaten."""
+    several = len(evaluation.systems) > 1
+    metrics = [metric for metric in evaluation.metrics if metric.startswith(f"{family}@")]
+    best = {metric: max(of.mean[metric] for of in evaluation.summary.values()) for metric in metrics}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    table.add_column("system", overflow="fold")
+    for metric in metrics:
+        table.add_column(metric.upper(), no_wrap=True)
+    for row in evaluation.rows():
+        cells = [_cell(row[name], row["beats"][name], several and row[name] == best[name]) for name in metrics]
+        table.add_row(row["letter"] if several else "", escape(row["system"]), *cells)
+    return table
+
+
+def _differences(evaluation: Evaluation, metric: str) -> Table:
+    """How large the differences are: significance alone says little when there are thousands of queries."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(metric.upper(), overflow="fold")
+    for name in ("difference", "95 % interval", "effect size", "wins", "p (Holm)"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for pair in (pair for pair in evaluation.comparisons if pair.metric == metric):
+        found = pair.result
+        table.add_row(
+            f"{escape(pair.a)} - {escape(pair.b)}",
+            f"{found.difference:+.4f}",
+            f"{found.low:+.4f} … {found.high:+.4f}",
+            f"{found.effect:+.2f}",
+            f"{found.wins / found.queries:.0%}",
+            f"{found.p_holm:.2g}",
+        )
+    return table
+
+
+def _cell(value: float, marks: str, best: bool) -> str:
+    text = "–" if math.isnan(value) else f"{value:.4f}"
+    return (f"[bold]{text}[/bold]" if best else text) + (f" [dim]{marks}[/dim]" if marks else "")
