@@ -52,7 +52,8 @@ class Evaluation:
     summary : system → means and counts of queries.
     per_query : polars frame, one row per system and query: system, query_id, one column a metric; null where the
         query has no relevant item.
-    comparisons : every pair on every metric, the later system against the earlier one; p_holm is corrected over the pairs of a metric.
+    comparisons : every pair on every metric, the later system against the earlier one; p_holm is corrected over
+        the pairs of a metric.
     """
 
     systems: tuple[str, ...]
