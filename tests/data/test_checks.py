@@ -115,6 +115,12 @@ def test_a_log_without_sessions_is_said(tidy_frame):
     assert check.status == "WARN"
 
 
+def test_columns_that_are_not_used_are_named(tidy_frame):
+    frame = tidy_frame().with_columns(relevance=pl.lit(1))
+    check = validate_log(frame, columns=LogColumns(relevance=None))["features: present"]
+    assert check.message == "2 features: 'bm25', 'age'; not used: 'relevance'"
+
+
 def test_the_policy_is_named(tidy_frame):
     assert "deterministic" in validate_log(tidy_frame(sessions=1))["policy"].message
     moved = validate_log(tidy_frame(sessions=4))["policy"]

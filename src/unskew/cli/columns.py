@@ -7,14 +7,16 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from unskew._options import MissingValues
-from unskew.data.clicks import ClickLog
-from unskew.data.columns import LogColumns
 from unskew.errors import DataError
+
+if TYPE_CHECKING:  # the library is loaded by the command that runs, not by the help page
+    from unskew.data.clicks import ClickLog
+    from unskew.data.columns import LogColumns
 
 PANEL = "Columns of the log"
 
@@ -71,6 +73,8 @@ class LogOptions:
 
     def columns(self, **more: Any) -> LogColumns:
         """The same as the library takes it."""
+        from unskew.data.columns import LogColumns
+
         chosen = None if self.feature_columns is None else [name.strip() for name in self.feature_columns.split(",")]
         return LogColumns(
             query=self.query,

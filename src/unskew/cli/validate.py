@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -12,8 +12,10 @@ from rich.text import Text
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
 from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
-from unskew.data.checks import Check
-from unskew.data.validation import Validation, validate_log
+
+if TYPE_CHECKING:
+    from unskew.data.checks import Check
+    from unskew.data.validation import Validation
 
 COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "bold red"}
 
@@ -35,6 +37,8 @@ def validate(
 
     Example: [bold]unskew validate log.parquet --click clicked --position-base 0[/bold]
     """
+    from unskew.data.validation import validate_log
+
     outcome = validate_log(log, feature_table=columns.features, columns=columns.columns())
     voice = Voice(json=json, quiet=quiet)
     voice.say(_table(outcome))

@@ -147,7 +147,7 @@ def number_checks(raw: pl.DataFrame) -> Iterator[Check]:
     for name, lowest, expected in (("weight", 0.0, "finite and not negative"), ("logging_score", -np.inf, "finite")):
         if name in raw.columns:
             values = numbers(raw[name])
-            wrong = ~np.isfinite(values) | (values < lowest)
+            wrong = ~(np.abs(values) <= np.finfo(np.float32).max) | (values < lowest)
             found = f"{name} must be {expected}, but {{rows}} {{have}} another value"
             hint = f"Repair the column, or leave it out with {{{name}=None}}."
             yield rows.check(name, wrong, found, values=values, hint=hint)

@@ -13,7 +13,7 @@ from unskew._options import MissingValues
 from unskew._segments import IntArray
 from unskew.data.checks import SHOWN_ROWS, Check, Rows, plural
 from unskew.data.column_checks import first_text
-from unskew.data.columns import LogColumns, is_number
+from unskew.data.columns import ROLES, LogColumns, is_number
 from unskew.data.tables import Table
 from unskew.errors import FeatureError
 
@@ -37,10 +37,13 @@ class ColumnFacts:
 
 
 def feature_names(table: Table, columns: LogColumns) -> list[str]:
-    """The feature columns: those named, or all that play no other part in a log."""
+    """The feature columns: those named, or all that play no other part in a log.
+
+    A column that was left out (relevance=None) is no feature either, unless it is named as one.
+    """
     if columns.features is not None:
         return list(columns.features)
-    taken = set(columns.present(table).values())
+    taken = {*columns.present(table).values(), *ROLES.values()}
     return [name for name in table.schema if name not in taken]
 
 
@@ -51,8 +54,7 @@ def name_checks(table: Table, columns: LogColumns, names: Sequence[str]) -> Iter
     taken = {name: role for role, name in columns.parts(*NEVER_FEATURES).items() if name in names}
     message, hint = "", "Choose the columns with {features=['a', 'b']}."
     if lacking:
-        listed = ", ".join(f"'{name}'" for name in lacking[:5]) + (" …" if len(lacking) > 5 else "")
-        message = f"Feature columns must be in {table.source}, but {listed} {_are(len(lacking))} not."
+        message = f"Feature columns must be in {table.source}, but {_some(lacking)} {_are(len(lacking))} not."
     elif repeated:
         message = f"A feature must be named once, but '{repeated[0]}' was named {names.count(repeated[0])} times."
     elif taken:
@@ -64,8 +66,19 @@ def name_checks(table: Table, columns: LogColumns, names: Sequence[str]) -> Iter
     if message:
         yield Check("features: present", "FAIL", message, len(lacking), hint=hint, error=FeatureError)
         return
-    yield Check("features: present", "PASS", plural(len(names), "feature"), len(names))
+    yield Check("features: present", "PASS", _listing(table, columns, names), len(names))
     yield _all_numbers(table, [name for name in names if not is_number(table.schema[name])])
+
+
+def _listing(table: Table, columns: LogColumns, names: Sequence[str]) -> str:
+    used = {*names, *columns.present(table).values()}
+    unused = [name for name in table.schema if name not in used]
+    rest = f"; not used: {_some(unused)}" if unused else ""
+    return f"{plural(len(names), 'feature')}: {_some(names)}{rest}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:SHOWN_ROWS]) + (" …" if len(names) > SHOWN_ROWS else "")
 
 
 def _all_numbers(table: Table, text: list[str]) -> Check:
@@ -190,13 +203,8 @@ def constant_check(facts: Sequence[ColumnFacts]) -> Check:
     constant = [fact for fact in facts if fact.low == fact.high or np.isnan(fact.low)]
     if not constant:
         return Check("features: varied", "PASS")
-    listed = ", ".join(f"'{fact.name}'" for fact in constant[:SHOWN_ROWS]) + (
-        " …" if len(constant) > SHOWN_ROWS else ""
-    )
-    message = (
-        f"{plural(len(constant), 'feature')} of {len(facts)} {_are(len(constant))} the same in every row: {listed}."
-    )
+    found = f"{plural(len(constant), 'feature')} of {len(facts)} {_are(len(constant))} the same in every row"
+    message = f"{found}: {_some([fact.name for fact in constant])}."
     rows = tuple({"column": fact.name, "value": fact.low} for fact in constant[:SHOWN_ROWS])
-    return Check(
-        "features: varied", "WARN", message, len(constant), rows, "A feature that never varies can be left out."
-    )
+    hint = "A feature that never varies can be left out."
+    return Check("features: varied", "WARN", message, len(constant), rows, hint)

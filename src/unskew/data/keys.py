@@ -76,7 +76,7 @@ class LogKeys:
         ahead = np.diff(query) > 0
         level = np.diff(query) == 0
         ahead |= level & (np.diff(session) > 0)
-        ahead |= level & (np.diff(session) == 0) & (np.diff(position) >= 0)
+        ahead |= level & (np.diff(session) == 0) & (np.diff(position) > 0)
         if ahead.all():
             return self
         # The item settles ties (a position taken twice), so that even the error is the same in any order.

@@ -185,7 +185,7 @@ def _open_csv(path: Path, head: bytes) -> Table:
         )
     if compressed == "xz":
         raise FileFormatError(f"{path} is compressed with xz; tables may be gzip or zstandard. Unpack it first.")
-    separator = "," if compressed else _separator(head)
+    separator = ("\t" if ".tsv" in path.suffixes else ",") if compressed else _separator(head)
     with _reading(path, "a CSV file"):
         frame = _read_csv(path, separator)
     repeated = [name for name in frame.columns if "_duplicated_" in name]
