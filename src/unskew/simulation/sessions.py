@@ -91,13 +91,13 @@ def log_sessions(data: RankingData, score: Floats, behaviour: Behaviour) -> Clic
     for first, last in pairwise(segment_blocks(offsets, _ROWS)):
         block, start = judged.part(first, last), int(offsets[first])
         sizes, place = np.diff(block.offsets), positions_in(block.offsets)
-        look = curve[place - 1]
+        look, step = curve[place - 1], np.repeat(sizes, sizes)
         # Sessions of a query follow each other: pass p of query q starts at passes · offset(q) + p · size(q).
         target = np.arange(len(place)) + np.repeat(passes * start + (passes - 1) * block.offsets[:-1], sizes)
         for number, (shown, seen, relevance) in enumerate(_lists(block, behaviour, chance)):
             row[target], logged[target], position[target] = shown + start, seen, place
             click[target] = draw_clicks(look, relevance, chance("clicks", number))
-            target += np.repeat(sizes, sizes)
+            target += step
     return ClickLog(
         data=data,
         row=row,
