@@ -14,9 +14,10 @@ from sklearn.base import BaseEstimator
 from unskew._segments import IntArray
 from unskew.data.clicks import ClickLog
 from unskew.data.fingerprint import fingerprint
+from unskew.data.design import DesignMatrix, FixedTerms
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
-from unskew.errors import FeatureError, LogError, NotFittedError
+from unskew.errors import ExportError, FeatureError, LogError, NotFittedError
 from unskew.rankers.base import Judge, RankerState
 
 Scores = npt.NDArray[np.float64]
@@ -102,12 +103,27 @@ class Method(BaseEstimator):
 
     def predict(self, features: Any) -> Scores:
         """(n,) scores of plain features: an array, a frame (matched by name) or RankingData; larger is better."""
+        if hasattr(self, "outcome_") and self.outcome_.state.kind == "memory":
+            return self._predict_in_memory(features)
         return self.to_model().predict(features)
+
+    def _predict_in_memory(self, features: Any) -> Scores:
+        """Scores by the ranker itself, its terms fixed as inference has them."""
+        state, fixed = self.outcome_.state, self.outcome_.fixed
+        plain, terms = state.columns[: state.n_plain], state.columns[state.n_plain :]
+        values = np.zeros(len(terms)) if fixed is None else fixed
+        extra = FixedTerms(terms, values) if terms else None
+        return self.outcome_.ranker.predict(DesignMatrix(as_matrix(features, plain), terms=extra))
 
     def to_model(self) -> Any:
         """The fitted ranker with its control terms folded away: a Model over plain features."""
         if not hasattr(self, "outcome_"):
             raise NotFittedError(f"{type(self).__name__} is not fitted yet. Call fit(log) first.")
+        if self.outcome_.state.kind == "memory":
+            raise ExportError(
+                f"{self.outcome_.state.info.get('estimator', 'This ranker')} has no open format that unskew knows, so it "
+                "can score but not be saved. Rankers that can be: lambdamart, dnn, xgboost, and linear regressors."
+            )
         if "_model" not in self.__dict__:
             from unskew.deploy.model import Model
 

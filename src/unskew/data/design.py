@@ -93,3 +93,14 @@ class ZeroTerms:
 
     def fill(self, out: FloatMatrix, x: FloatMatrix, row: IntArray, entry: IntArray) -> None:
         out[:] = 0
+
+
+@dataclass(frozen=True)
+class FixedTerms:
+    """Terms with one value for all entries, each its own."""
+
+    names: tuple[str, ...]
+    values: npt.NDArray[np.floating]
+
+    def fill(self, out: FloatMatrix, x: FloatMatrix, row: IntArray, entry: IntArray) -> None:
+        out[:] = self.values

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from unskew._segments import IntArray
 from unskew.data.design import DesignMatrix
 
-RankerKind = Literal["lightgbm", "xgboost", "net", "linear"]
+# "memory": a ranker without an open format; it scores as long as it lives, and cannot be saved.
+RankerKind = Literal["lightgbm", "xgboost", "net", "linear", "memory"]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from threading import Lock
 from typing import Any, Self
 
@@ -17,13 +16,10 @@ from sklearn.base import BaseEstimator, clone
 from unskew._options import Preset
 from unskew._segments import IntArray
 from unskew.data.design import DesignMatrix
-from unskew.errors import DataError, NotFittedError, SettingError, check_choice
+from unskew.errors import DataError, NotFittedError, check_choice
 from unskew.rankers.base import Judge, RankerState
 from unskew.rankers.binned import BLOCK, binned
-
-# LightGBM's own limits for lambdarank.
-MAX_LABEL = 30
-MAX_LIST = 10_000
+from unskew.rankers.trees import check_lists, choose_stage, several
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Regularised for sparse clicks: small trees with many rows a leaf, half of the columns and rows a round.
@@ -120,7 +116,7 @@ class LambdaMART(BaseEstimator):
 
     def grid(self) -> list[Self]:
         """One ranker a learning rate; numbers of trees need no rankers of their own."""
-        return [clone(self).set_params(learning_rate=rate) for rate in _several(self.setting("learning_rate"))]
+        return [clone(self).set_params(learning_rate=rate) for rate in several(self.setting("learning_rate"))]
 
     def fit(
         self,
@@ -139,8 +135,8 @@ class LambdaMART(BaseEstimator):
         weight : (n,) multiplies an entry's gradient and hessian.
         position : (n,) adds LightGBM's position effect to the score during training: s = f(x) + g(position).
         """
-        _check_lists(design, labels, sizes)
-        stages = sorted(_several(self.setting("trees")))
+        check_lists(design, labels, sizes)
+        stages = sorted(several(self.setting("trees")))
         effect = position is not None and self._native_position
         data = binned(design, positions=effect, threads=self._threads, cache=cache)
         data.set_label(np.asarray(labels, dtype=np.float32)).set_group(sizes).set_weight(weight)
@@ -151,7 +147,8 @@ class LambdaMART(BaseEstimator):
         with _position_effects(listen=effect) as effects:
             self.booster_ = lgb.train(params, data, num_boost_round=stages[-1])
         self.n_plain_, self.n_terms_ = design.n_plain, design.n_terms
-        self.stage_, self.judged_ = self._choose(stages, judge)
+        grown = self.booster_.current_iteration()  # fewer than asked for, when nothing is left to split
+        self.stage_, self.judged_ = choose_stage(self._scores, sorted({min(s, grown) for s in stages}), judge)
         self.position_effect_ = effects[min(self.stage_, len(effects)) - 1] if effects else None
         return self
 
@@ -164,12 +161,12 @@ class LambdaMART(BaseEstimator):
         text = self._fitted().booster_.model_to_string(num_iteration=self.stage_)
         return RankerState(
             kind="lightgbm",
-            files={"model.txt": _named(text, columns).encode()},
+            files={"model.txt": named_text(text, columns).encode()},
             columns=tuple(columns),
             n_plain=self.n_plain_,
             info={
                 "trees": self.stage_,
-                "learning_rate": _several(self.setting("learning_rate"))[0],
+                "learning_rate": several(self.setting("learning_rate"))[0],
                 "gain_share_of_terms": self.gain_share(),
             },
         )
@@ -193,7 +190,7 @@ class LambdaMART(BaseEstimator):
         bagging = self.setting("bagging_fraction")
         params = {
             "metric": "None",
-            "learning_rate": _several(self.setting("learning_rate"))[0],
+            "learning_rate": several(self.setting("learning_rate"))[0],
             "num_leaves": self.setting("leaves"),
             "min_data_in_leaf": self.setting("min_rows"),
             "lambda_l2": self.setting("l2"),
@@ -213,20 +210,6 @@ class LambdaMART(BaseEstimator):
             params["interaction_constraints"] = [list(range(plain)), list(range(plain, total))]
         return params
 
-    def _choose(self, stages: Sequence[int], judge: Judge | None) -> tuple[int, float | None]:
-        grown = self.booster_.current_iteration()
-        stages = sorted({min(stage, grown) for stage in stages})
-        if judge is None or grown == 0:
-            return stages[-1], None
-        scores = np.zeros(len(judge.features))
-        best, chosen = -np.inf, stages[-1]
-        for start, stop in pairwise([0, *stages]):
-            scores += self._scores(judge.features, start, stop)
-            value = float(judge(scores))
-            if value > best:
-                best, chosen = value, stop
-        return chosen, best
-
     def _scores(self, design: DesignMatrix, start: int, stop: int) -> npt.NDArray[np.float64]:
         """The sum of trees start … stop - 1, block by block."""
         scores = np.zeros(len(design))
@@ -245,32 +228,7 @@ class LambdaMART(BaseEstimator):
         return self
 
 
-def _several(value: Any) -> tuple[Any, ...]:
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if not values:
-        raise SettingError("trees and learning_rate must name at least one value, but one of them is empty.")
-    return values
-
-
-def _check_lists(design: DesignMatrix, labels: npt.NDArray, sizes: IntArray) -> None:
-    if not len(labels) == len(design) == int(np.sum(sizes)):
-        raise DataError(
-            f"{len(design):,} entries, {len(labels):,} labels and lists of {int(np.sum(sizes)):,} entries do not match."
-        )
-    values = np.asarray(labels)
-    if (values < 0).any() or (values > MAX_LABEL).any() or (values != np.floor(values)).any():
-        raise DataError(
-            f"LambdaMART takes whole labels from 0 to {MAX_LABEL}, but found {values.min()} to {values.max()}. "
-            "Real-valued labels need a pointwise ranker."
-        )
-    if np.max(sizes) > MAX_LIST:
-        raise DataError(
-            f"LightGBM orders lists of at most {MAX_LIST:,} items, but one has {int(np.max(sizes)):,}. "
-            "Keep the top of such lists."
-        )
-
-
-def _named(model: str, columns: Sequence[str]) -> str:
+def named_text(model: str, columns: Sequence[str]) -> str:
     """The model text with the columns' names; characters that LightGBM cannot store in a name become '_'."""
     if "\nobjective=" not in model:  # LightGBM leaves it out after training with a function; scores stay raw anyway
         model = model.replace("\nfeature_names=", "\nobjective=lambdarank\nfeature_names=", 1)

@@ -1,0 +1,63 @@
+"""What the tree rankers share: checks of their lists, and the choice of the number of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew._segments import IntArray
+from unskew.data.design import DesignMatrix
+from unskew.errors import DataError, SettingError
+from unskew.rankers.base import Judge
+
+# LightGBM's own limits for lambdarank; XGBoost is held to the same.
+MAX_LABEL = 30
+MAX_LIST = 10_000
+
+
+def choose_stage(
+    scores_of: Callable[[DesignMatrix, int, int], npt.NDArray[np.float64]], stages: Sequence[int], judge: Judge | None
+) -> tuple[int, float | None]:
+    """The number of trees that the judge likes best, and its value; every tree is evaluated once.
+
+    scores_of : (design, start, stop) → the sum of trees start … stop - 1. Of equals the fewest trees win.
+    """
+    if judge is None:
+        return stages[-1], None
+    scores = np.zeros(len(judge.features))
+    best, chosen = -np.inf, stages[-1]
+    for start, stop in pairwise([0, *stages]):
+        scores += scores_of(judge.features, start, stop)
+        value = float(judge(scores))
+        if value > best:
+            best, chosen = value, stop
+    return chosen, best
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not values:
+        raise SettingError("trees and learning_rate must name at least one value, but one of them is empty.")
+    return values
+
+
+def check_lists(design: DesignMatrix, labels: npt.NDArray, sizes: IntArray) -> None:
+    if not len(labels) == len(design) == int(np.sum(sizes)):
+        raise DataError(
+            f"{len(design):,} entries, {len(labels):,} labels and lists of {int(np.sum(sizes)):,} entries do not match."
+        )
+    values = np.asarray(labels)
+    if (values < 0).any() or (values > MAX_LABEL).any() or (values != np.floor(values)).any():
+        raise DataError(
+            f"LambdaMART takes whole labels from 0 to {MAX_LABEL}, but found {values.min()} to {values.max()}. "
+            "Real-valued labels need a pointwise ranker."
+        )
+    if np.max(sizes) > MAX_LIST:
+        raise DataError(
+            f"LightGBM orders lists of at most {MAX_LIST:,} items, but one has {int(np.max(sizes)):,}. "
+            "Keep the top of such lists."
+        )
