@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 
 from unskew._segments import IntArray
 from unskew.data.clicks import ClickLog
-from unskew.data.fingerprint import fingerprint
 from unskew.data.design import DesignMatrix, FixedTerms
+from unskew.data.fingerprint import fingerprint
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
 from unskew.errors import ExportError, FeatureError, LogError, NotFittedError
@@ -120,9 +120,10 @@ class Method(BaseEstimator):
         if not hasattr(self, "outcome_"):
             raise NotFittedError(f"{type(self).__name__} is not fitted yet. Call fit(log) first.")
         if self.outcome_.state.kind == "memory":
+            ranker = self.outcome_.state.info.get("estimator", "This ranker")
             raise ExportError(
-                f"{self.outcome_.state.info.get('estimator', 'This ranker')} has no open format that unskew knows, so it "
-                "can score but not be saved. Rankers that can be: lambdamart, dnn, xgboost, and linear regressors."
+                f"{ranker} has no open format that unskew knows, so it can score but not be saved. "
+                "Rankers that can be saved: lambdamart, dnn, xgboost, and linear regressors."
             )
         if "_model" not in self.__dict__:
             from unskew.deploy.model import Model
