@@ -22,12 +22,13 @@ def bootstrap_means(values: Values, *, resamples: int = 2_000, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     queries = len(values)
     means = np.empty((resamples, values.shape[1]))
+    columns = np.ascontiguousarray(values.T)
     step = max(_CELLS // queries, 1)
     for start in range(0, resamples, step):
         end = min(start + step, resamples)
         drawn = rng.integers(0, queries, size=(end - start, queries), dtype=np.int32)
-        for column in range(values.shape[1]):
-            means[start:end, column] = values[:, column].take(drawn).mean(axis=1)
+        for number, column in enumerate(columns):
+            means[start:end, number] = column.take(drawn).mean(axis=1)
     return means
 
 

@@ -19,7 +19,7 @@ from unskew._options import EmptyQueries
 from unskew.data.ranking import RankingData
 from unskew.errors import DataError, SettingError, check_choice
 from unskew.evaluation.metrics import CUTOFFS, PerQuery, Summary, Values, fill_empty, per_query, summarise
-from unskew.evaluation.significance import Comparison, describe, holm, randomisation_test
+from unskew.evaluation.significance import Comparison, compare_columns, holm
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -228,8 +228,7 @@ def _test_pair(
 ) -> list[Comparison]:
     left: Values = np.stack([a[metric][kept] for metric in metrics], axis=1)
     right: Values = np.stack([b[metric][kept] for metric in metrics], axis=1)
-    p = randomisation_test(left - right, draws=draws, seed=seed)
-    return [describe(left[:, i], right[:, i], p=float(p[i]), seed=seed) for i in range(len(metrics))]
+    return compare_columns(left, right, draws=draws, seed=seed)
 
 
 def _letters(count: int) -> list[str]:

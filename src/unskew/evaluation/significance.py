@@ -61,17 +61,23 @@ def compare(
     (0.25, 0.125, 4)
     """
     a, b = paired(per_query_a, per_query_b)
-    difference = a - b
-    (p,) = randomisation_test(difference[:, None], draws=draws, seed=seed)
-    return describe(a, b, p=float(p), resamples=resamples, seed=seed)
+    return compare_columns(a[:, None], b[:, None], draws=draws, resamples=resamples, seed=seed)[0]
 
 
-def describe(a: Values, b: Values, *, p: float, resamples: int = 2_000, seed: int = 0) -> Comparison:
-    """The comparison of (queries,) paired values whose p is known."""
+def compare_columns(
+    a: Values, b: Values, *, draws: int = 100_000, resamples: int = 2_000, seed: int = 0
+) -> list[Comparison]:
+    """A comparison for every column of (queries, metrics) paired values; flips and resamples are shared."""
+    p_values = randomisation_test(a - b, draws=draws, seed=seed)
+    means = bootstrap_means(a - b, resamples=resamples, seed=seed)
+    return [_describe(a[:, i], b[:, i], float(p), percentile_interval(means[:, i])) for i, p in enumerate(p_values)]
+
+
+def _describe(a: Values, b: Values, p: float, interval: tuple[float, float]) -> Comparison:
     difference = a - b
     spread = float(difference.std(ddof=1)) if len(difference) > 1 else 0.0
     mean = float(difference.mean())
-    low, high = percentile_interval(bootstrap_means(difference[:, None], resamples=resamples, seed=seed)[:, 0])
+    low, high = interval
     return Comparison(
         mean_a=float(a.mean()),
         mean_b=float(b.mean()),
