@@ -9,3 +9,4 @@ from unskew.cli import validate
 from unskew.cli import diagnose
 from unskew.cli import fit
 from unskew.cli import evaluate
+from unskew.cli import methods
