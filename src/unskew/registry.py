@@ -41,14 +41,14 @@ class MethodInfo:
         return self.name == DEFAULT
 
 
-_CFC = "The paper this library implements: control function correction, sections 4 and A"
+_CFC = "The paper behind this library: control function correction, sections 4 and A"
 
 _METHODS = (
     MethodInfo(
         "naive",
         "reference",
         _ANY,
-        "–",
+        "none: a reference point",
         "clicks taken as grades",
         "unskew.baselines.naive:Naive",
     ),
@@ -56,7 +56,7 @@ _METHODS = (
         "oracle",
         "reference",
         _ANY,
-        "–",
+        "none: a reference point",
         "human grades instead of clicks: the ceiling",
         "unskew.baselines.oracle:Oracle",
     ),
@@ -91,7 +91,7 @@ _METHODS = (
         "full-cfc",
         "control function",
         ("lambdamart", "dnn"),
-        "Extends the paper by the position effect of the textbook control function",
+        "The same, with the position effect of the textbook control function",
         "conditional click model: relevance, position effect and control terms together",
         "unskew.control.full:FullControlFunction",
     ),

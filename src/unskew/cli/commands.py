@@ -1,7 +1,6 @@
 """The list of commands: importing this module registers them on the app, in the order of the help page."""
 
-# ruff: noqa: F401
-# isort: skip_file  (one import a line, in the order of the help page)
+# ruff: noqa: F401, I001  (one import a line, in the order of the help page)
 from __future__ import annotations
 
 from unskew.cli import demo
