@@ -7,13 +7,13 @@ import numpy.typing as npt
 
 from unskew._segments import IntArray
 
-_STEP_BYTES = 4 << 20
+_STEP_BYTES = 2 << 20
 
 
 class GrowingMatrix:
     """Rows appended to one float32 matrix; columns that a block of rows lacks are 0.
 
-    The matrix lives in one allocation that the system extends in place, by an eighth at a time, so that at no time two
+    The matrix lives in one allocation that the system extends in place, by a sixteenth at a time, so that at no time two
     copies of it exist.
 
     >>> matrix = GrowingMatrix()
@@ -60,7 +60,7 @@ class GrowingMatrix:
     def _reserve(self, size: int) -> None:
         # resize fills what it adds with zeros, which makes it resident: small steps keep the surplus small.
         if size > self._flat.size:
-            step = max(self._flat.size // 8, _STEP_BYTES // 4)
+            step = max(self._flat.size // 16, _STEP_BYTES // 4)
             self._flat.resize(max(size, self._flat.size + step), refcheck=False)
 
 

@@ -131,30 +131,35 @@ def _plain(text: bytes) -> tuple[bytes, list[bytes]]:
 
 def _quick(text: bytes, rules: Rules) -> _Tokens | None:
     """Parse with polars; None where anything is unusual."""
-    parts = _HEAD.split(text)
-    grade_words, qids, rows = parts[1::3], parts[2::3], parts[3::3]
+    grade_words, qids, body = _split(text)
     if not _one_head_a_line(len(qids), text):
         return None
     grades = _whole_grades(grade_words, rules)
     if grades is None:
         return None
-    lead = b"\n%d:0" % START
-    body = (lead[1:] + lead.join(rows)).replace(b" ", b"\n")
     try:
         table = pl.read_csv(
             body, has_header=False, separator=":", quote_char=None, schema={"id": pl.Int32, "value": pl.Float32}
         )
     except pl.exceptions.PolarsError:
         return None
-    if table["id"].null_count():  # spaces in a row make empty lines
+    if table["id"].null_count():  # several spaces between two features make empty lines
         table = table.filter(pl.col("id").is_not_null() | pl.col("value").is_not_null())
-    if table.null_count().sum_horizontal()[0] or len(table) != body.count(b":"):
+    if table["id"].null_count() or table["value"].null_count() or len(table) != body.count(b":"):
         return None
     ids, values = table["id"].to_numpy(), table["value"].to_numpy()
     checked = _finite(values, text, rules)
     if checked is None or not _ids_sound(ids, len(qids), rules):
         return None
     return _Tokens(grades, qids, ids, checked)
+
+
+def _split(text: bytes) -> tuple[list[bytes], list[bytes], bytes]:
+    """Grades, qids, and the rest with one `id:value` a line, each row led by START:0."""
+    parts = _HEAD.split(text)
+    lead = b"\n%d:0" % START
+    rows = map(bytes.rstrip, parts[3::3])
+    return parts[1::3], parts[2::3], (lead[1:] + lead.join(rows)).replace(b" ", b"\n")
 
 
 def _one_head_a_line(heads: int, text: bytes) -> bool:

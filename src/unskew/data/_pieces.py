@@ -15,7 +15,8 @@ import zstandard
 
 from unskew.errors import FileFormatError
 
-PIECE_BYTES = 1 << 20
+# Small enough for the pieces under way to be small beside any matrix, large enough to be parsed at full speed.
+PIECE_BYTES = 512 << 10
 # One row of 100,000 features takes about 2 MB; a longer line is a file of another kind.
 LONGEST_LINE = 64 << 20
 
