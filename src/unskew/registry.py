@@ -41,7 +41,10 @@ class MethodInfo:
         return self.name == DEFAULT
 
 
-_CFC = "The paper behind this library: control function correction, sections 4 and A"
+_CFC = (
+    "Islam, Vasilaky, Zheleva: A control function framework for mitigating position bias in learning to rank systems, "
+    "RecSys 2026"
+)
 
 _METHODS = (
     MethodInfo(
@@ -99,7 +102,8 @@ _METHODS = (
         "pijd",
         "selection",
         _ANY,
-        "Ovaisi, Vasilaky, Zheleva: Propensity-independent bias recovery in learning-to-rank, SIGIR 2021",
+        "Ovaisi, Vasilaky, Zheleva: Propensity-independent bias recovery in offline learning-to-rank systems, "
+        "SIGIR 2021",
         "two-stage selection correction: a Heckman ratio beside the features",
         "unskew.baselines.pijd:PIJD",
     ),
@@ -123,7 +127,8 @@ _METHODS = (
         "upe",
         "examination",
         ("dnn",),
-        "Luo, Zou, Ai, Chen, et al.: Unbiased learning-to-rank needs unconfounded propensity estimation, SIGIR 2024",
+        "Luo, Zou, Ai, Chen, Yin, Davison: Unbiased learning-to-rank needs unconfounded propensity estimation, "
+        "SIGIR 2024",
         "dual learning with a propensity net that is told the logging policy's confidence",
         "unskew.baselines.upe:UPE",
     ),

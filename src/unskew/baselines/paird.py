@@ -68,8 +68,8 @@ class PairD(RankerMethod):
         trials = trials_of(ranker, design, lists.label, lists.sizes, weight=lists.weight, position=lists.position)
         best, trial, candidates = search(trials, self._judge(validation))
         ratios = best.ratios_
-        curve = PositionCurve(np.arange(1, len(ratios.plus) + 1), ratios.plus)
-        return pack(best, trial, candidates, log, bias=curve, extra={"ratio_unclicked": ratios.minus.tolist()})
+        facts = {"ratio_clicked": ratios.plus.tolist(), "ratio_unclicked": ratios.minus.tolist()}
+        return pack(best, trial, candidates, log, bias=examination(ratios, self.exponent), extra=facts)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,16 @@ class Ratios:
 
     plus: Floats
     minus: Floats
+
+
+def examination(ratios: Ratios, exponent: float) -> PositionCurve:
+    """How much better seen position 1 is: t⁺ before the regulariser drew it towards 1.
+
+    >>> examination(Ratios(np.array([1.0, 0.5]), np.ones(2)), 0.5).value
+    array([1.  , 0.25])
+    """
+    value = ratios.plus ** (1 / exponent) if exponent > 0 else np.ones_like(ratios.plus)
+    return PositionCurve(np.arange(1, len(value) + 1), value)
 
 
 def update_ratios(cost_plus: Floats, cost_minus: Floats, shown: Floats, *, exponent: float, before: Ratios) -> Ratios:

@@ -23,7 +23,7 @@ class XGBUnbiased(RankerMethod):
 
     XGBoost takes the order of rows for positions, so lists go in sorted by position, and a log whose lists have gaps is
     refused rather than misread. Positions beyond the truncation are not corrected. Its ratios are raised to
-    1 / (1 + lambdarank_bias_norm), 1/2 by default.
+    1 / (1 + lambdarank_bias_norm) = 1/2.
     """
 
     name: ClassVar[str] = "xgb-unbiased"
@@ -57,5 +57,7 @@ class XGBUnbiased(RankerMethod):
         )
         best, trial, candidates = search(trials, self._judge(validation))
         plus, minus = best.position_ratios()
-        curve = PositionCurve(np.arange(1, len(plus) + 1), plus)
-        return pack(best, trial, candidates, log, bias=curve, extra={"ratio_unclicked": minus.tolist()})
+        facts = {"ratio_clicked": plus.tolist(), "ratio_unclicked": minus.tolist()}
+        # Undo the exponent 1/2 that draws the ratios towards 1.
+        curve = PositionCurve(np.arange(1, len(plus) + 1), np.square(plus))
+        return pack(best, trial, candidates, log, bias=curve, extra=facts)

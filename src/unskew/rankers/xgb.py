@@ -177,6 +177,7 @@ class XGBoostRanker(BaseEstimator):
             "lambdarank_pair_method": "topk",
             "lambdarank_num_pair_per_sample": self.setting("truncation"),
             "lambdarank_unbiased": self.unbiased,
+            "lambdarank_bias_norm": 1.0,
             "tree_method": "hist",
             "grow_policy": "lossguide",
             "max_depth": 0,
