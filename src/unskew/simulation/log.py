@@ -25,7 +25,7 @@ class Simulation:
     production : the ranker behind the lists.
     hidden_names : features the ranker saw and the log does not have.
     curve : (longest list,) the true examination of positions 1, 2, …
-    settings : every setting, JSON-able.
+    settings : every setting; simulate(data, **settings) makes the log again.
     """
 
     log: ClickLog
@@ -35,9 +35,58 @@ class Simulation:
     settings: dict[str, Any]
 
 
-def simulate(data: RankingData, **settings: Any) -> ClickLog:
-    """The click log of :func:`simulate_detailed`, which see for the settings."""
-    return simulate_detailed(data, **settings).log
+def simulate(
+    data: RankingData,
+    *,
+    eta: float = 1.0,
+    noise: float = 0.0,
+    passes: int = 10,
+    production: float | ProductionRanker = BASE_SHARE,
+    landmarks: Sequence[int] = (),
+    policy: LoggingPolicy = "production",
+    hidden: int | Sequence[str] = 0,
+    shock: float = 0.0,
+    shock_moves_clicks: bool = False,
+    shock_per: ShockScope = "item",
+    seed: int = 0,
+    max_grade: int | None = None,
+) -> ClickLog:
+    """Show every query `passes` times as a production ranker would, and draw clicks from the position-based model.
+
+    eta : severity η of position bias; examination of rank k is (1/k)^η.
+    noise : click noise ε; an item looks relevant with probability ε + (1 − ε)(2^grade − 1)/(2^max − 1).
+    passes : sessions of every query.
+    production : the share of queries whose grades train a RankSVM, or a ranker trained before (for validation data).
+        Its training queries are left out of the log: all of them up to 1 %, beyond that those of the 1 % sample,
+        so that only the ranker's strength varies between shares.
+    landmarks : ranks whose item is swapped with a random other one, in every session anew.
+    policy : "production", or "random" for lists in random order.
+    hidden : withhold the features that the ranker leans on most (a number), or these (names).
+    shock : size of a personalisation shock to the production score, in standard deviations of that score inside
+        queries. With `shock_moves_clicks` it is a true preference: it moves the perceived grade by as many standard
+        deviations of the grade inside queries. `shock_per` draws it once an item, or anew in every session.
+    max_grade : the collection's largest grade, if the data does not know it.
+
+    >>> from unskew.simulation.synthetic import synthetic_collection
+    >>> log = simulate(synthetic_collection(50), passes=2)
+    >>> log.n_sessions, log.fixed_positions
+    (90, True)
+    """
+    return simulate_detailed(
+        data,
+        eta=eta,
+        noise=noise,
+        passes=passes,
+        production=production,
+        landmarks=landmarks,
+        policy=policy,
+        hidden=hidden,
+        shock=shock,
+        shock_moves_clicks=shock_moves_clicks,
+        shock_per=shock_per,
+        seed=seed,
+        max_grade=max_grade,
+    ).log
 
 
 def simulate_detailed(
@@ -56,22 +105,7 @@ def simulate_detailed(
     seed: int = 0,
     max_grade: int | None = None,
 ) -> Simulation:
-    """Show every query `passes` times as a production ranker would, and draw clicks from the position-based model.
-
-    eta : severity η of position bias; examination of rank k is (1/k)^η.
-    noise : click noise ε; an item looks relevant with probability ε + (1 − ε)(2^grade − 1)/(2^max − 1).
-    passes : sessions of every query.
-    production : the share of queries whose grades train a RankSVM, or a ranker trained before (for validation data).
-        Its training queries are left out of the log: all of them up to 1 %, beyond that those of the 1 % sample,
-        so that only the ranker's strength varies between shares.
-    landmarks : ranks whose item is swapped with a random other one, in every session anew.
-    policy : "production", or "random" for lists in random order.
-    hidden : withhold the features that the ranker leans on most (a number), or these (names).
-    shock : size of a personalisation shock to the production score, in standard deviations of that score inside
-        queries. With `shock_moves_clicks` it is a true preference: it moves the perceived grade by as many standard
-        deviations of the grade inside queries. `shock_per` draws it once an item, or anew in every session.
-    max_grade : the collection's largest grade, if the data does not know it.
-    """
+    """As :func:`simulate`, with the production ranker, the true examination curve and the settings beside the log."""
     data = _judged(data, max_grade)
     _check(eta=eta, noise=noise, passes=passes, landmarks=landmarks, shock=shock, seed=seed)
     check_choice("policy", policy, get_args(LoggingPolicy))
@@ -87,10 +121,10 @@ def simulate_detailed(
         noise=noise,
         passes=passes,
         landmarks=tuple(landmarks),
-        shuffled=policy == "random",
+        policy=policy,
         shock=shock,
         shock_moves_clicks=shock_moves_clicks,
-        shock_per_session=shock_per == "session",
+        shock_per=shock_per,
         seed=seed,
     )
     log = log_sessions(logged, ranker.score(logged), behaviour)

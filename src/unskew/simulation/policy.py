@@ -20,11 +20,11 @@ def swap_landmarks(shown: IntArray, offsets: IntArray, landmarks: Sequence[int],
     """
     out = shown.copy()
     starts, sizes = offsets[:-1], np.diff(offsets)
-    for landmark in landmarks:
-        # Drawn for every list, so that one list's swaps do not depend on the other lists' lengths.
-        chance = rng.random(len(sizes))
+    # Drawn for every list, so that one list's swaps do not depend on the other lists' lengths.
+    chance = rng.random((len(sizes), len(landmarks)))
+    for landmark, draw in zip(landmarks, chance.T):
         fits = (sizes >= landmark) & (sizes > 1)
-        other = np.floor(chance[fits] * (sizes[fits] - 1)).astype(np.int64)
+        other = np.floor(draw[fits] * (sizes[fits] - 1)).astype(np.int64)
         other += other >= landmark - 1  # the landmark's own rank is not among the others
         here, there = starts[fits] + landmark - 1, starts[fits] + other
         out[here], out[there] = out[there], out[here]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from unskew._options import LoggingPolicy, ShockScope
 from unskew._segments import IntArray, offsets_of, order_within, positions_in, segment_blocks, segment_mean
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
@@ -46,16 +47,16 @@ class Chance:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How lists are made and how people click; see :func:`unskew.simulation.log.simulate_detailed`."""
+    """How lists are made and how people click; the settings of :func:`unskew.simulation.log.simulate`."""
 
     eta: float
     noise: float
     passes: int
     landmarks: tuple[int, ...]
-    shuffled: bool
+    policy: LoggingPolicy
     shock: float
     shock_moves_clicks: bool
-    shock_per_session: bool
+    shock_per: ShockScope
     seed: int
 
 
@@ -127,13 +128,13 @@ def _lists(
     """For every pass: the rows in the order shown, what the ranker thought of them, and how relevant they look."""
     ties = chance("ties").random(len(block.score))
     for number in range(behaviour.passes):
-        if number == 0 or (behaviour.shock_per_session and behaviour.shock > 0):
+        if number == 0 or (behaviour.shock > 0 and behaviour.shock_per == "session"):
             exact, liked = _shocked(block, behaviour, chance("shock", number))
             seen = exact.astype(np.float32)  # as logged, so that the log's scores explain its order
             relevance = perceived_relevance(liked, noise=behaviour.noise, max_grade=block.max_grade)
             ranked = order_within(seen, block.offsets, ties=ties)
         shown = ranked
-        if behaviour.shuffled:
+        if behaviour.policy == "random":
             shown = shuffle_lists(shown, block.offsets, chance("shuffle", number))
         if behaviour.landmarks:
             shown = swap_landmarks(shown, block.offsets, behaviour.landmarks, chance("swaps", number))
