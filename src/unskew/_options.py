@@ -9,6 +9,7 @@ TuneOn = Literal["auto", "grades", "clicks", "debiased"]
 RankerName = Literal["lambdamart", "dnn", "xgboost"]
 EmptyQueries = Literal["exclude", "zero", "one"]
 MissingValues = Literal["refuse", "keep"]
+ScalingName = Literal["minmax", "log", "standard"]
 
 StageOneName = Literal["ridge", "logistic", "svm", "xgboost"]
 RankTarget = Literal["global", "per_list", "raw"]
