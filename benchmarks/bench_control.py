@@ -1,0 +1,210 @@
+"""The method: stage one to Φ against the usual parts, the whole search against separate trainings, and growth."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import lightgbm as lgb
+import numpy as np
+import polars as pl
+from scipy.stats import gaussian_kde, norm
+from sklearn.linear_model import Ridge
+
+from benchmarks.harness import Row, faster, measure_both, peak_memory
+from unskew.control.estimator import ControlFunctionRanker
+from unskew.control.stage_one import fit_stage_one
+from unskew.control.terms import control_terms
+from unskew.control.transformations import PAPER_TRANSFORMATIONS, fit_transformation
+from unskew.data.clicks import ClickLog
+from unskew.data.lists import training_lists
+from unskew.data.ranking import RankingData
+from unskew.evaluation.judge import make_judge
+from unskew.rankers.lambdamart import LambdaMART
+from unskew.simulation.log import simulate_detailed
+from unskew.simulation.synthetic import synthetic_collection
+
+TOPIC = "control"
+LIST = 120
+BLOCK = 65_536
+
+
+def run(quick: bool) -> list[Row]:
+    """Rows of the table; quick shrinks the input."""
+    n, d = (60_000, 40) if quick else (720_000, 136)
+    return [*_control_terms(n, d, quick), *_search(quick), _growth(quick)]
+
+
+def ranked_log(n: int, d: int, *, seed: int = 0) -> ClickLog:
+    """n items with d features in lists of 120, ranked by a noisy linear score; built without a second matrix."""
+    rng = np.random.default_rng(seed)
+    features = rng.random((n, d), dtype=np.float32)
+    queries = n // LIST
+    data = RankingData(
+        features=features,
+        offsets=np.arange(queries + 1) * LIST,
+        query_ids=pl.Series("query_id", np.arange(queries)),
+        feature_names=tuple(f"f{j + 1}" for j in range(d)),
+    )
+    score = features[:, :8].sum(axis=1) + rng.random(n, dtype=np.float32)
+    order = np.argsort(-score.reshape(queries, LIST), axis=1) + np.arange(0, n, LIST)[:, None]
+    position = np.tile(np.arange(1, LIST + 1), queries)
+    return ClickLog.from_arrays(
+        data,
+        row=order.ravel(),
+        session=np.repeat(np.arange(queries), LIST),
+        position=position,
+        click=rng.random(n) < 0.3 / position,
+    )
+
+
+def our_terms(log: ClickLog) -> float:
+    """Stage one, four transformations, and Φ of each into one buffer."""
+    stage_one = fit_stage_one(log)
+    residual = stage_one.residual(log, log.row, log.position)
+    out = np.empty((log.n_impressions, log.data.n_features), dtype=np.float32)
+    for kind in PAPER_TRANSFORMATIONS:
+        terms = control_terms(log.data, "interaction", fit_transformation(kind, stage_one.statistics)(residual))
+        for start in range(0, len(out), BLOCK):
+            part = np.arange(start, min(start + BLOCK, len(out)))
+            row = log.row[part]
+            terms.fill(out[part[0] : part[-1] + 1], log.data.features[row], row, part)
+    return float(out[0, 0])
+
+
+def their_terms(log: ClickLog) -> float:
+    """The same work with the usual parts: Ridge, gaussian_kde on 2,000 points, numpy."""
+    x, y = log.data.features[log.row], log.position / log.longest_list
+    residual = y - Ridge().fit(x, y).predict(x)
+    z = (residual - residual.mean()) / residual.std()
+    grid = np.linspace(residual.min(), residual.max(), 2_000)
+    density = gaussian_kde(residual)(grid)
+    area = np.cumsum(density)
+    hazard = np.interp(residual, grid, density / (area / area[-1]))
+    minmax = (residual - residual.min()) / np.ptp(residual)
+    means = x.reshape(-1, LIST, x.shape[1]).mean(axis=1).repeat(LIST, axis=0)
+    for value in (minmax, norm.pdf(z), norm.pdf(z) / norm.cdf(z), hazard):
+        phi = (x - means) * value[:, None].astype(np.float32)
+    return float(phi[0, 0])
+
+
+def _control_terms(n: int, d: int, quick: bool) -> list[Row]:
+    log = ranked_log(n, d)
+    ours, theirs = measure_both(lambda: our_terms(log), lambda: their_terms(log), repeat=1 if not quick else 2)
+    what = f"stage one, four T and Φ, {n:,} × {d}"
+    grown = peak_memory(partial(_terms_of_fresh_log, n, d))
+    budget = 2.0 * n * d * 4
+    return [
+        faster(TOPIC, what, ours, "scikit-learn + scipy + numpy", theirs, at_least=4),
+        Row(
+            TOPIC,
+            f"{what}: peak memory",
+            grown / 1e6,
+            "features + Φ",
+            budget / 1e6,
+            "MB",
+            grown / budget,
+            "≤ 1.2 ×",
+            grown <= 1.2 * budget,
+        ),
+    ]
+
+
+def _terms_of_fresh_log(n: int, d: int) -> None:
+    our_terms(ranked_log(n, d))
+
+
+def _search(quick: bool) -> list[Row]:
+    """All four transformations × two rates × 500 trees, our way and as eight trainings on the log as it is.
+
+    With at least 1 row a leaf merging sessions is exact, so both must choose the same.
+    """
+    setting = _search_setting(quick)
+    started = time.perf_counter()
+    ours = our_search(*setting)
+    middle = time.perf_counter()
+    theirs = their_search(*setting)
+    ended = time.perf_counter()
+    our_time, their_time = middle - started, ended - middle
+    our_peak = peak_memory(partial(_fresh_search, our_search, quick))
+    their_peak = peak_memory(partial(_fresh_search, their_search, quick))
+    same = ours[0] == theirs[0]
+    peer = "8 LightGBM trainings"
+    return [
+        Row(TOPIC, "whole search", our_time, peer, their_time, "s", our_time / their_time, "≤ 0.7 ×",
+            our_time <= 0.7 * their_time, f"chosen: {ours}, by {peer}: {theirs}"),
+        Row(TOPIC, "whole search: peak memory", our_peak / 1e6, peer, their_peak / 1e6, "MB", our_peak / their_peak,
+            "≤ 0.6 ×", our_peak <= 0.6 * their_peak),
+        Row(TOPIC, "whole search: the same transformation chosen", float(same), unit="", target="= 1", ok=same),
+    ]  # fmt: skip
+
+
+def _search_setting(quick: bool) -> tuple[ClickLog, RankingData, LambdaMART]:
+    train, valid = (60, 30) if quick else (400, 200)
+    judged = synthetic_collection(train + valid, seed=5)
+    simulation = simulate_detailed(judged.take_queries(np.arange(train)), seed=5)
+    trees = (10, 20) if quick else (100, 300, 500)
+    return (
+        simulation.log,
+        judged.take_queries(np.arange(train, train + valid)),
+        LambdaMART(preset="paper", trees=trees, min_rows=1),
+    )
+
+
+def our_search(log: ClickLog, valid: RankingData, ranker: LambdaMART) -> tuple[str, int]:
+    """ControlFunctionRanker's own."""
+    model = ControlFunctionRanker(ranker=ranker).fit(log, validation=valid)
+    return model.transformation_.name, model.outcome_.ranker.stage_
+
+
+def their_search(log: ClickLog, valid: RankingData, ranker: LambdaMART) -> tuple[str, int]:
+    """Every session of the log stacked into a doubled float32 matrix, built anew for every training."""
+    stage_one = fit_stage_one(log)
+    lists = training_lists(log, keep_empty=True, merge=False)
+    residual = stage_one.residual(log, lists.row, lists.position)
+    judge = make_judge(valid)
+    assert judge is not None
+    unseen = np.hstack([valid.features, np.zeros_like(valid.features)])
+    found = []
+    for kind in PAPER_TRANSFORMATIONS:
+        for rate in (0.05, 0.1):
+            value = fit_transformation(kind, stage_one.statistics)(residual)
+            x = log.data.features[lists.row]
+            means = log.data.query_means[log.data.query_of_row[lists.row]]
+            wide = np.hstack([x, (x - means) * value[:, None]])
+            data = lgb.Dataset(wide, label=lists.label, group=lists.sizes, params={"verbosity": -1})
+            params = {
+                "objective": "lambdarank", "num_leaves": 255, "min_data_in_leaf": 1, "learning_rate": rate,
+                "verbosity": -1, "deterministic": True, "force_row_wise": True,
+            }  # fmt: skip
+            stages = ranker.setting("trees")
+            booster = lgb.train(params, data, num_boost_round=stages[-1])
+            found += [(judge(booster.predict(unseen, num_iteration=stage)), kind, stage) for stage in stages]
+    best = max(found, key=lambda entry: entry[0])
+    return best[1], best[2]
+
+
+def _fresh_search(search: object, quick: bool) -> None:
+    search(*_search_setting(quick))  # type: ignore[operator]
+
+
+def _growth(quick: bool) -> Row:
+    """Stage one, one transformation and 20 small trees on logs of growing size: the exponent of time in rows."""
+    sizes = (12_000, 48_000) if quick else (100_000, 400_000, 1_600_000, 3_200_000)
+    seconds = []
+    for size in sizes:
+        log = ranked_log(size // LIST * LIST, 18)
+        ranker = LambdaMART(preset="smoke")
+        started = time.perf_counter()
+        held = small_validation(log)
+        ControlFunctionRanker(ranker=ranker, transformation="minmax").fit(log, validation=held)
+        seconds.append(time.perf_counter() - started)
+    exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    what = f"growth of a fit from {sizes[0]:,} to {sizes[-1]:,} rows"
+    note = "exponent of time in rows; seconds: " + ", ".join(f"{value:.1f}" for value in seconds)
+    return Row(TOPIC, what, exponent, unit="", target="≤ 1", ok=exponent <= 1.0, note=note)
+
+
+def small_validation(log: ClickLog) -> ClickLog:
+    """A small validation log of the same shape, so that no part of the log is held out."""
+    return log.take_queries(np.arange(50))
