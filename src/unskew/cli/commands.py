@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from unskew.cli import demo
+from unskew.cli import datasets
+from unskew.cli import simulate
 from unskew.cli import validate
 from unskew.cli import diagnose
 from unskew.cli import fit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
@@ -11,7 +12,7 @@ import numpy as np
 from unskew._options import LoggingPolicy, ShockScope
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData, check_grades
-from unskew.errors import DataError, FeatureError, GradeError, SettingError, check_choice
+from unskew.errors import DataError, FeatureError, GradeError, SettingError, UnskewWarning, check_choice
 from unskew.simulation.clicks import Floats, examination
 from unskew.simulation.production import BASE_SHARE, ProductionRanker, train_production
 from unskew.simulation.sessions import Behaviour, log_sessions, stream
@@ -128,8 +129,15 @@ def simulate_detailed(
         seed=seed,
     )
     log = log_sessions(logged, ranker.score(logged), behaviour)
+    if log.n_clicks == 0:
+        warnings.warn(
+            "The simulated log has no click at all: too little of what is shown is relevant. "
+            "Use more passes, more queries or some noise.",
+            UnskewWarning,
+            stacklevel=2,
+        )
     return Simulation(
-        log=_withhold(log, names),
+        log=log.with_data(without_features(logged, names)),
         production=ranker,
         hidden_names=names,
         curve=examination(int(logged.sizes.max()), eta=eta),
@@ -182,14 +190,14 @@ def _hidden(hidden: int | Sequence[str], ranker: ProductionRanker) -> tuple[str,
     return ranker.leans_on(hidden)
 
 
-def _withhold(log: ClickLog, names: Sequence[str]) -> ClickLog:
+def without_features(data: RankingData, names: Sequence[str]) -> RankingData:
+    """The data without these features."""
     if not names:
-        return log
-    unknown = set(names) - set(log.data.feature_names)
+        return data
+    unknown = set(names) - set(data.feature_names)
     if unknown:
         raise FeatureError(f"Features to hide must be in the data, but {sorted(unknown)[0]!r} is not.")
-    kept = [i for i, name in enumerate(log.data.feature_names) if name not in set(names)]
+    kept = [i for i, name in enumerate(data.feature_names) if name not in set(names)]
     if not kept:
         raise SettingError("hidden must leave at least one feature, but it names all of them.")
-    data = log.data
-    return log.with_data(data.with_features(data.features[:, kept], [data.feature_names[i] for i in kept]))
+    return data.with_features(data.features[:, kept], [data.feature_names[i] for i in kept])

@@ -1,0 +1,155 @@
+"""`unskew simulate`: judged data to a click log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from unskew._options import LoggingPolicy, ShockScope
+from unskew.cli import app
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.errors import SettingError
+
+if TYPE_CHECKING:
+    from unskew.simulation.journey import Files
+
+LIST = "How lists are made"
+SPLIT = "Setting queries aside"
+
+
+@app.command("simulate")
+@command
+def simulate_command(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="Judged data: LETOR text (plain, .gz, .xz, .zst), Parquet, CSV, a known name such as "
+            "mslr-web10k/fold1, or synthetic[:queries].",
+            metavar="DATA",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The log to write: .parquet or .csv.", metavar="LOG")],
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Write the features once, to this file, instead of beside every impression.", metavar="FILE"),
+    ] = None,
+    max_grade: Annotated[
+        int | None, typer.Option(help="The collection's largest grade; without it what the data says.")
+    ] = None,
+    eta: Annotated[float, typer.Option(help="Severity of position bias: rank k is examined with (1/k)^eta.")] = 1.0,
+    noise: Annotated[float, typer.Option(help="Chance that an irrelevant item looks relevant.")] = 0.0,
+    passes: Annotated[int, typer.Option(help="Sessions of every query.")] = 10,
+    production: Annotated[
+        float, typer.Option(help="Share of the queries whose grades train the production ranker.", rich_help_panel=LIST)
+    ] = 0.01,
+    landmarks: Annotated[
+        str,
+        typer.Option(help="Ranks whose item is swapped with a random one, such as 1,3,5,10.", rich_help_panel=LIST),
+    ] = "",
+    policy: Annotated[
+        LoggingPolicy, typer.Option(help="The production ranking, or lists in random order.", rich_help_panel=LIST)
+    ] = "production",
+    hidden: Annotated[
+        int, typer.Option(help="Withhold this many features, those the ranker leans on most.", rich_help_panel=LIST)
+    ] = 0,
+    shock: Annotated[
+        float,
+        typer.Option(
+            help="Personalisation: random change of the production score, in its standard deviations.",
+            rich_help_panel=LIST,
+        ),
+    ] = 0.0,
+    shock_moves_clicks: Annotated[
+        bool, typer.Option("--shock-moves-clicks", help="People share the shock's taste.", rich_help_panel=LIST)
+    ] = False,
+    shock_per: Annotated[
+        ShockScope, typer.Option(help="Draw the shock once an item, or in every session.", rich_help_panel=LIST)
+    ] = "item",
+    valid: Annotated[
+        float, typer.Option(help="Share of the queries for a second log, LOG.valid.parquet.", rich_help_panel=SPLIT)
+    ] = 0.0,
+    test: Annotated[
+        float, typer.Option(help="Share of the queries kept as judged data, LOG.test.parquet.", rich_help_panel=SPLIT)
+    ] = 0.0,
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Make a click log from judged data, as in the paper: a weak ranker shows lists, people click by position.
+
+    Queries that trained the production ranker are left out of the log. With --valid and --test one judged file is
+    enough for the whole way:
+
+    [bold]unskew simulate mq2008.txt.xz --max-grade 2 --valid 0.2 --test 0.2 --out log.parquet[/bold]
+
+    [bold]unskew fit log.parquet --valid log.valid.parquet --out model[/bold]
+
+    [bold]unskew rank model log.test.parquet --out scores.parquet[/bold]
+
+    [bold]unskew evaluate log.test.parquet scores.parquet[/bold]
+    """
+    from unskew.simulation.journey import simulate_files
+    from unskew.sources import read_judged
+
+    voice = Voice(json, quiet)
+    files = simulate_files(
+        read_judged(data, max_grade=max_grade),
+        out,
+        features=features,
+        valid=valid,
+        test=test,
+        seed=seed,
+        eta=eta,
+        noise=noise,
+        passes=passes,
+        production=production,
+        landmarks=_ranks(landmarks),
+        policy=policy,
+        hidden=hidden,
+        shock=shock,
+        shock_moves_clicks=shock_moves_clicks,
+        shock_per=shock_per,
+    )
+    _tell(voice, files)
+    voice.result({"data": data, **files.to_dict()})
+
+
+def _tell(voice: Voice, files: Files) -> None:
+    ranker = files.simulation.production
+    quality = "no judged query to measure it on" if ranker.ndcg is None else f"NDCG@10 {ranker.ndcg:.4f}"
+    voice.say(f"Production ranker: RankSVM on {len(ranker.trained_on):,} queries, C = {ranker.C:.3g}; {quality}")
+    if files.simulation.hidden_names:
+        voice.say(f"Hidden features: {', '.join(files.simulation.hidden_names)}")
+    voice.say(_table(files))
+
+
+def _table(files: Files) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    parts = files.facts()
+    for role in parts:
+        table.add_column(role, justify="right")
+    for name in ("queries", "sessions", "impressions", "clicks", "items", "features"):
+        if any(name in facts for facts in parts.values()):
+            table.add_row(name, *(f"{facts[name]:,}" if name in facts else "" for facts in parts.values()))
+    table.add_row(
+        "click density",
+        *(f"{facts['click_density']:.2%}" if "click_density" in facts else "" for facts in parts.values()),
+    )
+    lengths = [facts["list_length"] for facts in parts.values()]
+    table.add_row("list length", *(f"{one['shortest']}–{one['longest']}, median {one['median']:g}" for one in lengths))
+    table.add_row("file", *(str(files.paths[role]) for role in parts), style="bold")
+    return table
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise SettingError(
+            f"landmarks must be ranks separated by commas, such as 1,3,5,10, but got '{text}'."
+        ) from None

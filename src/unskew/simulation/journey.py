@@ -1,0 +1,129 @@
+"""From one judged collection to the files a training run needs: a log, a validation log, judged test data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unskew._segments import IntArray
+from unskew.data.clicks import ClickLog
+from unskew.data.files import write_judged
+from unskew.data.ranking import RankingData
+from unskew.simulation.log import Simulation, simulate, simulate_detailed, without_features
+from unskew.simulation.split import split_queries
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """What was made and where it lies: file by role (log, features, valid, valid_features, test)."""
+
+    simulation: Simulation
+    valid: ClickLog | None
+    test: RankingData | None
+    paths: dict[str, Path]
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """How large each part is."""
+        parts = {"log": log_facts(self.simulation.log)}
+        if self.valid is not None:
+            parts["valid"] = log_facts(self.valid)
+        if self.test is not None:
+            parts["test"] = data_facts(self.test)
+        return parts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything worth knowing as one JSON-able document."""
+        ranker = self.simulation.production
+        return {
+            "files": self.paths,
+            "settings": self.simulation.settings,
+            "production": {
+                "share": ranker.share,
+                "queries": len(ranker.trained_on),
+                "C": ranker.C,
+                "ndcg@10": ranker.ndcg,
+            },
+            **self.facts(),
+        }
+
+
+def simulate_files(
+    data: RankingData,
+    out: Path,
+    *,
+    features: Path | None = None,
+    valid: float = 0.0,
+    test: float = 0.0,
+    seed: int = 0,
+    **settings: Any,
+) -> Files:
+    """Simulate and write a log to `out`; shares of the queries go to OUT.valid (a log) and OUT.test (judged data).
+
+    The production ranker learns from training queries only, and makes the validation log too. Hidden features are
+    hidden everywhere. `settings` are those of :func:`unskew.simulation.log.simulate`.
+    """
+    split = split_queries(data, valid=valid, test=test, seed=seed)
+    simulation = simulate_detailed(split.train, seed=seed, **settings)
+    second = _validation(split.valid, simulation) if split.valid is not None else None
+    judged = without_features(split.test, simulation.hidden_names) if split.test is not None else None
+    # Written only now, when nothing but the disk can fail.
+    paths = _write(simulation.log, out, features, "log")
+    if second is not None:
+        paths |= _write(second, beside(out, "valid"), None if features is None else beside(features, "valid"), "valid")
+    if judged is not None:
+        paths["test"] = beside(out, "test")
+        write_judged(judged, paths["test"])
+    return Files(simulation, second, judged, paths)
+
+
+def _validation(data: RankingData, simulation: Simulation) -> ClickLog:
+    # Another seed: the same draws would make the two logs' clicks alike, list by list.
+    again = {"production": simulation.production, "seed": simulation.settings["seed"] + 1}
+    return simulate(data, **{**simulation.settings, **again})
+
+
+def _write(log: ClickLog, path: Path, features: Path | None, role: str) -> dict[str, Path]:
+    log.write(path, features=features)
+    if features is None:
+        return {role: path}
+    return {role: path, "features" if role == "log" else f"{role}_features": features}
+
+
+def beside(path: Path, part: str) -> Path:
+    """The name of another part of the same thing.
+
+    >>> beside(Path("runs/log.parquet"), "valid").as_posix()
+    'runs/log.valid.parquet'
+    """
+    return path.with_name(f"{path.stem}.{part}{path.suffix}")
+
+
+def log_facts(log: ClickLog) -> dict[str, Any]:
+    """How large a log is, how often it clicks, how long its lists are."""
+    return {
+        "queries": len(log.queries),
+        "sessions": log.n_sessions,
+        "impressions": log.n_impressions,
+        "clicks": log.n_clicks,
+        "click_density": log.n_clicks / log.n_impressions,
+        "list_length": _lengths(np.diff(log.session_offsets)),
+        "features": log.data.n_features,
+    }
+
+
+def data_facts(data: RankingData) -> dict[str, Any]:
+    """How large judged data is."""
+    return {
+        "queries": data.n_queries,
+        "items": data.n_rows,
+        "list_length": _lengths(data.sizes),
+        "features": data.n_features,
+        "max_grade": data.max_grade,
+    }
+
+
+def _lengths(sizes: IntArray) -> dict[str, float]:
+    return {"shortest": int(sizes.min()), "median": float(np.median(sizes)), "longest": int(sizes.max())}
