@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -71,20 +71,44 @@ def training_lists(log: ClickLog, *, keep_empty: bool = False, merge: bool = Tru
     )
 
 
+def by_content(log: ClickLog) -> ClickLog:
+    """The same log with the sessions of every query ordered by what they hold, not by when they came.
+
+    A method that draws sessions at random then learns the same from the same sessions in any order.
+    """
+    signature = _signature(log, np.arange(log.n_impressions), log.session_offsets)
+    order = np.lexsort((*signature.T[::-1], log.session_query))
+    where, offsets = gather_segments(log.session_offsets, order)
+    return replace(
+        log,
+        row=log.row[where],
+        session_offsets=offsets,
+        position=log.position[where],
+        click=log.click[where],
+        session_ids=log.session_ids[order],
+        weight=None if log.weight is None else log.weight[where],
+        logging_score=None if log.logging_score is None else log.logging_score[where],
+    )
+
+
 def _identical(log: ClickLog, where: IntArray, offsets: IntArray, query: IntArray) -> tuple[IntArray, IntArray]:
     """For every list the group of lists identical to it (rows, positions, clicks), and each group's first list.
 
     Groups are ordered by query and then by content, so that the order of the sessions does not reach the ranker.
     """
-    fields = (log.row[where], log.position[where].astype(np.int64), log.click[where].astype(np.int64))
-    # Two independent 64-bit sums of mixed entries: 128 bits make a false merger rarer than a memory error.
-    sums = [segment_sum(_mix(fields, seed), offsets) for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)]
-    signature = np.stack([*sums, np.diff(offsets).astype(np.uint64)], axis=1)
-    _, first, group = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+    _, first, group = np.unique(_signature(log, where, offsets), axis=0, return_index=True, return_inverse=True)
     order = np.argsort(query[first], kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return first[order], rank[group.ravel()]
+
+
+def _signature(log: ClickLog, where: IntArray, offsets: IntArray) -> npt.NDArray[np.uint64]:
+    """(lists, 3) what tells lists apart by their rows, positions and clicks."""
+    fields = (log.row[where], log.position[where].astype(np.int64), log.click[where].astype(np.int64))
+    # Two independent 64-bit sums of mixed entries: 128 bits make a false merger rarer than a memory error.
+    sums = [segment_sum(_mix(fields, seed), offsets) for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)]
+    return np.stack([*sums, np.diff(offsets).astype(np.uint64)], axis=1)
 
 
 def _mix(fields: tuple[npt.NDArray, ...], seed: int) -> npt.NDArray[np.uint64]:
