@@ -76,7 +76,7 @@ def without_grades(log: ClickLog) -> ClickLog:
 def test_algorithm_one_tries_four_transformations_and_keeps_the_best(
     logs: tuple[ClickLog, ClickLog, RankingData],
 ) -> None:
-    log, validation, test = logs
+    log, validation, _ = logs
     model = smoke().fit(log, validation=validation)
     tried = [candidate.setting["transformation"] for candidate in model.candidates_]
     assert tried == ["minmax", "normal_pdf", "inverse_mills", "hazard"]
@@ -95,7 +95,7 @@ def test_predict_needs_plain_features_only_and_matches_by_name(logs: tuple[Click
     frame = test.to_frame()
     np.testing.assert_array_equal(model.predict(frame.select(reversed(frame.columns))), scores)
     np.testing.assert_array_equal(model.predict(test.features), scores)
-    with pytest.raises(FeatureError, match="missing: 'f1'|missing"):
+    with pytest.raises(FeatureError, match="are missing"):
         model.predict(frame.drop(test.feature_names[0]))
     with pytest.raises(FeatureError, match="has shape"):
         model.predict(test.features[:, 1:])

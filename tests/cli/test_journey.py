@@ -1,0 +1,129 @@
+"""The way a person goes, through the command line: simulate, validate, diagnose, fit, rank, evaluate; and the demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from unskew import load
+from unskew.cli import app, commands  # noqa: F401  (importing registers)
+
+
+def unskew(*words: object, code: int = 0) -> dict:
+    """Run a command with --json and return what it said."""
+    result = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    return json.loads(result.stdout) if code == 0 else {"stderr": result.stderr}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("journey")
+    unskew(
+        "simulate", "synthetic:120", "--out", path / "log.parquet", "--valid", 0.2, "--test", 0.2, "--production", 0.05,
+        "--passes", 4,
+    )  # fmt: skip
+    return path
+
+
+def test_the_whole_way(folder: Path) -> None:
+    assert unskew("validate", folder / "log.parquet")["status"] in ("PASS", "WARN")
+    found = unskew("diagnose", folder / "log.parquet")
+    assert found["verdict"] in ("fine", "weak", "bad")
+    assert 0 < found["stage_one"]["r2"] < 1
+    files = []
+    for method in ("naive", "cfc", "oracle"):
+        fitted = unskew(
+            "fit", folder / "log.parquet", "--valid", folder / "log.valid.parquet", "--out", folder / method,
+            "--method", method, "--preset", "smoke", "--jobs", 1,
+        )  # fmt: skip
+        assert fitted["method"] == method
+        assert "human grades" in fitted["chosen_on"]
+        files.append(folder / f"{method}.parquet")
+        unskew("rank", folder / method, folder / "log.test.parquet", "--out", files[-1])
+    table = unskew("evaluate", folder / "log.test.parquet", *files)
+    ndcg = {row["system"]: row["ndcg@10"] for row in table["rows"]}
+    assert set(ndcg) == {"naive", "cfc", "oracle"}
+    assert ndcg["oracle"] > 0.4
+    ranked = pl.read_parquet(files[0])
+    assert ranked.columns[:2] == ["query_id", "item_id"]
+    best = ranked.filter(pl.col("rank") == 1).height
+    assert best == ranked["query_id"].n_unique()
+
+
+def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    def model(out: Path) -> bytes:
+        unskew("fit", folder / "log.parquet", "--out", out, "--method", "cfc-s", "--preset", "smoke", "--jobs", 1)
+        return (out / "model.txt").read_bytes()
+
+    assert model(tmp_path / "a") == model(tmp_path / "b")
+
+
+def test_without_validation_a_fifth_is_held_out(folder: Path, tmp_path: Path) -> None:
+    fitted = unskew(
+        "fit", folder / "log.parquet", "--out", tmp_path / "m", "--method", "naive", "--preset", "smoke", "--jobs", 1
+    )
+    assert fitted["chosen_on"].startswith("20% of the log's queries")
+
+
+def test_default_is_resolved_to_a_real_name(folder: Path, tmp_path: Path) -> None:
+    fitted = unskew("fit", folder / "log.parquet", "--out", tmp_path / "m", "--preset", "smoke", "--jobs", 1)
+    assert fitted["method"] not in ("default", "")
+    manifest = json.loads((tmp_path / "m" / "manifest.json").read_text())
+    assert fitted["method"] in json.dumps(manifest)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--method", "magic"], "method must be one of 'naive'"),
+        (["--method", "paird", "--ranker", "dnn"], "works with 'lambdamart'"),
+        (["--method", "cfc", "--transformation", "probit"], "must be one of 'minmax'"),
+        (["--method", "naive", "--stage-one", "svm"], "has no setting 'stage_one'"),
+        (["--valid", "nowhere.parquet"], "nowhere.parquet"),
+    ],
+)
+def test_wrong_use_is_said_plainly(folder: Path, tmp_path: Path, words: list[str], said: str) -> None:
+    result = unskew("fit", folder / "log.parquet", "--out", tmp_path / "m", *words, code=2)
+    assert said in " ".join(result["stderr"].split())
+    assert "Traceback" not in result["stderr"]
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_log_without_clicks_is_refused(folder: Path, tmp_path: Path) -> None:
+    pl.read_parquet(folder / "log.parquet").with_columns(click=pl.lit(0)).write_parquet(tmp_path / "none.parquet")
+    said = unskew("fit", tmp_path / "none.parquet", "--out", tmp_path / "m", code=2)["stderr"]
+    assert "click" in said
+
+
+def test_ranking_needs_the_models_features(folder: Path, tmp_path: Path) -> None:
+    unskew(
+        "fit", folder / "log.parquet", "--out", tmp_path / "m", "--method", "naive", "--preset", "smoke", "--jobs", 1
+    )
+    frame = pl.read_parquet(folder / "log.test.parquet")
+    names = load(tmp_path / "m").feature_names
+    frame.drop(names[3]).write_parquet(tmp_path / "less.parquet")
+    said = unskew("rank", tmp_path / "m", tmp_path / "less.parquet", "--out", tmp_path / "s.parquet", code=2)["stderr"]
+    assert f"'{names[3]}'" in said
+    shuffled = frame.select(*frame.columns[:2], *reversed(frame.columns[2:]))
+    shuffled.write_parquet(tmp_path / "shuffled.parquet")
+    unskew("rank", tmp_path / "m", tmp_path / "shuffled.parquet", "--out", tmp_path / "a.parquet")
+    unskew("rank", tmp_path / "m", folder / "log.test.parquet", "--out", tmp_path / "b.parquet")
+    a, b = (pl.read_parquet(tmp_path / f"{name}.parquet")["score"].to_numpy() for name in "ab")
+    np.testing.assert_array_equal(a, b)
+
+
+def test_the_demo_runs_the_whole_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import unskew.demo as demo
+
+    monkeypatch.setattr(demo, "SPLIT", (60, 20, 30))
+    monkeypatch.setattr(demo, "SETTINGS", {**demo.SETTINGS, "passes": 3, "production": 0.05})
+    said = unskew("demo", "--out", tmp_path / "demo", "--jobs", 1)
+    assert {row["system"] for row in said["evaluation"]["rows"]} >= {"naive", "cfc", "oracle"}
+    assert (tmp_path / "demo" / "model" / "manifest.json").exists()
+    assert (tmp_path / "demo" / "log.parquet").exists()
