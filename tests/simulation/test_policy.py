@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew._segments import offsets_of, segment_of
-from unskew.simulation.policy import shuffle_lists, swap_landmarks
+from unskew._segments import offsets_of, order_within, segment_of
+from unskew.simulation.policy import rank_lists, shuffle_lists, swap_landmarks
 
 LANDMARKS = (1, 3, 5, 10)
 
@@ -72,3 +72,18 @@ def test_input_is_left_alone() -> None:
 @pytest.mark.parametrize("sizes", [[1], [0, 1]])
 def test_nothing_to_swap_with(sizes: list[int]) -> None:
     assert swap_landmarks(np.array([4]), offsets_of(sizes), LANDMARKS, np.random.default_rng(0)).tolist() == [4]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 8), min_size=1, max_size=8),
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["any", "tied", "tiny", "huge"]),
+)
+def test_fast_ranking_is_the_plain_one(sizes: list[int], seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    offsets = offsets_of(sizes)
+    score = rng.normal(size=offsets[-1]) * {"any": 1, "tied": 1, "tiny": 1e-44, "huge": 1e38}[kind]
+    score = np.clip(np.round(score) if kind == "tied" else score, -3e38, 3e38).astype(np.float32)  # has 0 and -0 too
+    ties = rng.random(len(score))
+    np.testing.assert_array_equal(rank_lists(score, offsets, ties), order_within(score, offsets, ties=ties))

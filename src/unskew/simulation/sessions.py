@@ -11,11 +11,11 @@ import numpy.typing as npt
 import polars as pl
 
 from unskew._options import LoggingPolicy, ShockScope
-from unskew._segments import IntArray, offsets_of, order_within, positions_in, segment_blocks, segment_mean
+from unskew._segments import IntArray, offsets_of, positions_in, segment_blocks, segment_mean
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.simulation.clicks import draw_clicks, examination, perceived_relevance
-from unskew.simulation.policy import shuffle_lists, swap_landmarks
+from unskew.simulation.policy import rank_lists, shuffle_lists, swap_landmarks
 from unskew.simulation.production import Floats
 
 _STREAMS = ("sample", "ties", "swaps", "shuffle", "shock", "clicks")
@@ -91,13 +91,13 @@ def log_sessions(data: RankingData, score: Floats, behaviour: Behaviour) -> Clic
     position, click = np.empty(total, np.int32), np.empty(total, np.int32)
     for first, last in pairwise(segment_blocks(offsets, _ROWS)):
         block, start = judged.part(first, last), int(offsets[first])
-        sizes, place = np.diff(block.offsets), positions_in(block.offsets)
+        sizes, place = np.diff(block.offsets), positions_in(block.offsets).astype(np.int32)
         look, step = curve[place - 1], np.repeat(sizes, sizes)
         # Sessions of a query follow each other: pass p of query q starts at passes · offset(q) + p · size(q).
         target = np.arange(len(place)) + np.repeat(passes * start + (passes - 1) * block.offsets[:-1], sizes)
         for number, (shown, seen, relevance) in enumerate(_lists(block, behaviour, chance)):
             row[target], logged[target], position[target] = shown + start, seen, place
-            click[target] = draw_clicks(look, relevance, chance("clicks", number))
+            click[target] = draw_clicks(look, relevance, chance("clicks", number)).astype(np.int32)
             target += step
     return ClickLog(
         data=data,
@@ -128,17 +128,25 @@ def _lists(
     """For every pass: the rows in the order shown, what the ranker thought of them, and how relevant they look."""
     ties = chance("ties").random(len(block.score))
     for number in range(behaviour.passes):
-        if number == 0 or (behaviour.shock > 0 and behaviour.shock_per == "session"):
+        anew = number == 0 or (behaviour.shock > 0 and behaviour.shock_per == "session")
+        if anew:
             exact, liked = _shocked(block, behaviour, chance("shock", number))
             seen = exact.astype(np.float32)  # as logged, so that the log's scores explain its order
             relevance = perceived_relevance(liked, noise=behaviour.noise, max_grade=block.max_grade)
-            ranked = order_within(seen, block.offsets, ties=ties)
-        shown = ranked
-        if behaviour.policy == "random":
-            shown = shuffle_lists(shown, block.offsets, chance("shuffle", number))
-        if behaviour.landmarks:
-            shown = swap_landmarks(shown, block.offsets, behaviour.landmarks, chance("swaps", number))
-        yield shown, seen[shown], relevance[shown]
+            ranked = rank_lists(seen, block.offsets, ties)
+        if anew or behaviour.policy == "random" or behaviour.landmarks:
+            shown = _moved(ranked, block.offsets, behaviour, chance, number)
+            session = shown, seen[shown], relevance[shown]
+        yield session
+
+
+def _moved(ranked: IntArray, offsets: IntArray, behaviour: Behaviour, chance: Chance, number: int) -> IntArray:
+    """The lists of one pass, after what the policy leaves to chance."""
+    if behaviour.policy == "random":
+        ranked = shuffle_lists(ranked, offsets, chance("shuffle", number))
+    if behaviour.landmarks:
+        ranked = swap_landmarks(ranked, offsets, behaviour.landmarks, chance("swaps", number))
+    return ranked
 
 
 def _shocked(block: Judged, behaviour: Behaviour, rng: np.random.Generator) -> tuple[Floats, Floats]:
