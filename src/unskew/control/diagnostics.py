@@ -13,6 +13,7 @@ from unskew._options import RankTarget
 from unskew._segments import FloatArray, IntArray, offsets_of, ranks_within, segment_mean
 from unskew.control.heteroskedasticity import Heteroskedasticity, spread_test
 from unskew.control.placements import placements
+from unskew.control.spread_curve import SpreadCurve, spread_curve
 from unskew.control.stage_one import StageOne, fit_stage_one
 from unskew.control.statistics import ResidualStatistics
 from unskew.data.clicks import ClickLog
@@ -44,6 +45,7 @@ class Diagnostics:
 
     r2 : share of the rank's variance that the features explain; rank_correlation : mean within-query Spearman
     correlation of expected and logged rank; moved_share : items seen at more than one position.
+    curves : the residuals' scatter by expected rank, and by the feature that changes it most.
     """
 
     r2: float
@@ -53,6 +55,7 @@ class Diagnostics:
     skewness: float
     excess_kurtosis: float
     spread: Heteroskedasticity
+    curves: tuple[SpreadCurve, ...]
     clicks: ClickCurve
     control_gain_share: float | None
     findings: tuple[Finding, ...]
@@ -114,11 +117,22 @@ def diagnose(
         skewness=float(stats.skew(residual)) if np.ptp(residual) > 0 else 0.0,
         excess_kurtosis=float(stats.kurtosis(residual)) if np.ptp(residual) > 0 else 0.0,
         spread=spread,
+        curves=_curves(log, shown.row, residual, stage_one.expected, spread.largest_feature),
         clicks=click_curve(log),
         control_gain_share=gain_share,
         findings=(),
     )
     return Diagnostics(**{**measured.__dict__, "findings": tuple(_findings(measured))})
+
+
+def _curves(
+    log: ClickLog, row: IntArray, residual: FloatArray, expected: FloatArray, feature: str
+) -> tuple[SpreadCurve, ...]:
+    curves = [spread_curve("expected rank", expected[row], residual)]
+    if feature:
+        column = log.data.features[row, log.data.feature_names.index(feature)]
+        curves.append(spread_curve(feature, column, residual))
+    return tuple(curves)
 
 
 def click_curve(log: ClickLog) -> ClickCurve:

@@ -1,0 +1,93 @@
+"""Panels: one chart each, with a title and words; set side by side in a file, stacked as wanted in a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from unskew.report.themes import Theme, styles_of
+
+WIDTH, HEIGHT = 300, 200
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A chart without a size, and what to say about it.
+
+    text : one or two sentences: what is drawn, and how to read it.
+    methods : names drawn in a method's style, for the legend.
+    """
+
+    title: str
+    text: str
+    chart: Any
+    methods: tuple[str, ...] = ()
+
+    def sized(self, width: int | str, height: int) -> Any:
+        """The chart in this size; width "container" follows the page."""
+        return self.chart.properties(width=width, height=height, description=f"{self.title}. {self.text}")
+
+
+def arrange(panels: Sequence[Panel], *, columns: int = 3, width: int = WIDTH, height: int = HEIGHT) -> Any:
+    """All panels as one chart, in rows of `columns`."""
+    sized = [panel.sized(width, height).properties(title=panel.title) for panel in panels]
+    # Flush bounds put the panels on one grid, whatever the length of their axes' labels.
+    joined = alt.concat(*sized, columns=columns, spacing={"row": 90, "column": 76}, bounds="flush")
+    return joined.resolve_scale(color="shared", shape="shared", strokeDash="shared")
+
+
+def values(rows: Iterable[dict[str, Any]]) -> Any:
+    """Rows as data of a chart: none of Altair's limits, and no file beside it."""
+    return alt.Data(values=list(rows))
+
+
+def columns(**named: Any) -> Any:
+    """Columns as data of a chart."""
+    return values(pl.DataFrame(named).to_dicts())
+
+
+def by_method(methods: Sequence[str], theme: Theme, *, field: str = "method") -> dict[str, Any]:
+    """Encodings of colour, dash and shape that give every method its style, the same in every picture."""
+    styles = styles_of(methods)
+    legend = alt.Legend(title=None, symbolType="stroke") if theme.legend else None
+    domain = list(styles)
+    return {
+        "color": alt.Color(
+            f"{field}:N",
+            sort=None,
+            scale=alt.Scale(domain=domain, range=[theme[style.hue] for style in styles.values()]),
+            legend=legend,
+        ),
+        "strokeDash": alt.StrokeDash(
+            f"{field}:N",
+            sort=None,
+            scale=alt.Scale(domain=domain, range=[list(style.dash) or [1, 0] for style in styles.values()]),
+            legend=legend,
+        ),
+        "shape": alt.Shape(
+            f"{field}:N",
+            sort=None,
+            scale=alt.Scale(domain=domain, range=[style.shape for style in styles.values()]),
+            legend=None,
+        ),
+    }
+
+
+def tip(field: str, title: str, form: str = "") -> Any:
+    """A line of what hovering shows; a form such as ".3f" makes it a number."""
+    if form:
+        return alt.Tooltip(field, type="quantitative", title=title, format=form)
+    return alt.Tooltip(field, type="nominal", title=title)
+
+
+def order_methods(names: Iterable[str]) -> list[str]:
+    """Methods in the registry's order, references at the ends: naive first, oracle last, unknown names before it."""
+    from unskew.registry import methods
+
+    known = [info.name for info in methods()]
+    place = {name: i for i, name in enumerate(known)} | {"naive": -1, "oracle": len(known) + 1}
+    return sorted(dict.fromkeys(names), key=lambda name: place.get(name, len(known)))
