@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -217,12 +218,8 @@ def _odd_logs() -> dict[str, ClickLog]:
 @pytest.mark.parametrize("odd", _odd_logs())
 def test_odd_logs_give_finite_scores_or_a_named_error(name: str, ranker: str, odd: str) -> None:
     log = _odd_logs()[odd]
-    try:
-        scores = _fit(name, ranker, log).predict(log.data)
-    except UnskewError as error:
-        assert str(error)
-    else:
-        assert np.isfinite(scores).all()
+    with suppress(UnskewError):  # and no other error
+        assert np.isfinite(_fit(name, ranker, log).predict(log.data)).all()
 
 
 @every_method

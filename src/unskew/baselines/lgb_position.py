@@ -21,7 +21,8 @@ class LightGBMPosition(RankerMethod):
     """LambdaMART on s = f(x) + g(position): trees f and one number g a position, learnt together round by round.
 
     Both take Newton steps down the same lambdas; g is dropped at inference. Since a pair's logit is the difference of
-    its scores, e^g is how much more often an item is clicked at a position, up to a constant: the position curve.
+    its scores, e^g is how the odds of a click change with the position: the position curve. Odds are examination where
+    clicks are rare; where many examined items are clicked, they fall more steeply.
     """
 
     name: ClassVar[str] = "position"

@@ -56,7 +56,7 @@ class XGBUnbiased(RankerMethod):
             position=lists.position,
         )
         best, trial, candidates = search(trials, self._judge(validation))
-        plus, minus = best.position_ratios()
+        plus, minus = (ratio[: log.longest_list] for ratio in best.position_ratios())
         facts = {"ratio_clicked": plus.tolist(), "ratio_unclicked": minus.tolist()}
         # Undo the exponent 1/2 that draws the ratios towards 1.
         curve = PositionCurve(np.arange(1, len(plus) + 1), np.square(plus))
