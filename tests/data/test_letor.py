@@ -126,7 +126,7 @@ def test_regular_files_take_the_quick_way(write, monkeypatch: pytest.MonkeyPatch
     def refuse(*_: object) -> None:
         raise AssertionError("the careful way was taken")
 
-    monkeypatch.setattr(_letor_rows, "_careful", refuse)
+    monkeypatch.setattr(_letor_rows, "parse_lines", refuse)
     for density in (1.0, 0.4):
         read_letor(write(many_rows(50, 30, density=density)))
     read_letor(write("2.0 qid:a\t2:1  1:3 \n\n# a remark\n+1 qid:b 1:nan #docid = 7\n"), missing="keep")

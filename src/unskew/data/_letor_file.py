@@ -14,7 +14,8 @@ import polars as pl
 
 from unskew._segments import IntArray, gather_segments, offsets_of, segment_of
 from unskew.data._growing import GrowingMatrix, reorder_rows
-from unskew.data._letor_rows import Block, Rules, check_size, parse_piece
+from unskew.data._letor_lines import Rules
+from unskew.data._letor_rows import Block, check_size, parse_piece
 from unskew.data._pieces import Piece, read_pieces
 from unskew.data.ranking import RankingData
 from unskew.errors import FeatureError, FileFormatError

@@ -12,7 +12,7 @@ import numpy as np
 from unskew._files import atomic_path
 from unskew._options import MissingValues
 from unskew.data._letor_file import parse_file
-from unskew.data._letor_rows import Rules
+from unskew.data._letor_lines import Rules
 from unskew.data.cache import cached
 from unskew.data.ranking import RankingData
 from unskew.errors import DataError, SettingError, UnskewWarning, check_choice
