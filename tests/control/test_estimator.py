@@ -11,7 +11,7 @@ from unskew.control.estimator import ControlFunctionRanker
 from unskew.control.transformations import fit_transformation
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
-from unskew.errors import ExportError, FeatureError, NotFittedError, SettingError, UnskewWarning
+from unskew.errors import ExportError, FeatureError, LogError, NotFittedError, SettingError, UnskewWarning
 from unskew.evaluation.metrics import ndcg
 from unskew.rankers.lambdamart import LambdaMART
 from unskew.simulation.log import simulate, simulate_detailed
@@ -221,3 +221,28 @@ def test_weak_logs_are_named(worked_example: ClickLog) -> None:
     assert "constant" in text
     assert "fewer sessions (1) than features (4)" in text
     assert "All clicks are at position 1" in text
+
+
+def test_validation_without_clicks_or_grades_is_refused(logs: tuple[ClickLog, ClickLog, RankingData]) -> None:
+    log, validation, _ = logs
+    quiet = without_grades(validation)
+    quiet = ClickLog.from_arrays(
+        quiet.data,
+        row=quiet.row,
+        session=quiet.session_of,
+        position=quiet.position,
+        click=np.zeros(quiet.n_impressions),
+    )
+    with pytest.raises(LogError, match="validation log has no click"):
+        smoke().fit(log, validation=quiet)
+    with pytest.raises(SettingError, match="need a validation log"):
+        smoke(tune_on="debiased").fit(log, validation=validation.data)
+
+
+def test_sklearn_style_rankers_can_be_stage_two(logs: tuple[ClickLog, ClickLog, RankingData]) -> None:
+    from sklearn.linear_model import LinearRegression
+
+    log, validation, _ = logs
+    model = smoke(ranker=LinearRegression(), transformation="minmax", centred=True).fit(log, validation=validation)
+    scores = model.outcome_.ranker.predict(model._judge(validation, model.transformation_, None).features)
+    assert np.isfinite(scores).all()

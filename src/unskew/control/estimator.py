@@ -35,7 +35,7 @@ from unskew.data.holdout import hold_out
 from unskew.data.inputs import as_matrix
 from unskew.data.lists import TrainingLists, training_lists
 from unskew.data.ranking import RankingData
-from unskew.errors import ExportError, FeatureError, NotFittedError, SettingError, check_choice
+from unskew.errors import ExportError, FeatureError, LogError, NotFittedError, SettingError, check_choice
 from unskew.evaluation.judge import LabelJudge, make_judge
 from unskew.method import Method, Outcome, Scores
 from unskew.rankers.base import Judge
@@ -204,6 +204,8 @@ class ControlFunctionRanker(Method):
             raise SettingError(
                 "Debiased clicks need a validation log (positions and clicks), but judged data without a log was given."
             )
+        if validation.n_clicks == 0:
+            raise LogError("The validation log has no click at all, so it cannot choose between settings.")
         reference = fit_transformation(REFERENCE_TRANSFORMATION, stage_one.statistics)
         residual = stage_one.residual(log, log.row, log.position)
         clicks_on_residual = fit_click_on_residual(log, reference(residual))

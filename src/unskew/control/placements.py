@@ -66,9 +66,9 @@ class Target:
     @classmethod
     def of(cls, log: ClickLog, kind: RankTarget, *, offset: float = 0.0) -> Target:
         check_choice("rank_target", kind, ("global", "per_list", "raw"))
-        if log.longest_list == 1:
+        if int(log.position.min()) == log.longest_list:
             raise LogError(
-                "Every item was shown at position 1, so there is no position effect to correct. "
+                f"Every item was shown at position {log.longest_list}, so there is no position effect to correct. "
                 "Is the position column the right one?"
             )
         return cls(kind=kind, longest=log.longest_list, offset=offset)
