@@ -419,6 +419,17 @@ def test_wrong_settings(write) -> None:
         read_letor(write(GOOD), missing="drop")
     with pytest.raises(SettingError, match="clip must be a positive bound"):
         read_letor(write(GOOD), clip=1e300)
+    with pytest.raises(SettingError, match="n_features must be 1 or more"):
+        read_letor(write(GOOD), n_features=0)
+    with pytest.raises(FeatureError, match="GB of memory for"):
+        read_letor(write(GOOD), n_features=10**9)
+
+
+def test_more_features_than_usual_if_they_are_named(write) -> None:
+    data = read_letor(write("0 qid:1 200000:1 1:5\n"), n_features=200_000)
+    assert data.features[0, [0, 199_999]].tolist() == [5, 1]
+    with pytest.raises(FeatureError, match="feature 200000 is given twice"):
+        read_letor(write("0 qid:1 200000:1 1:5 200000:1\n"), n_features=200_000)
 
 
 def test_writing_needs_grades_and_plain_ids(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ class _Gathered:
     def finish(self) -> RankingData:
         self._refuse_nothing()
         if self.rules.n_features is not None:
+            check_size(self.source, self.matrix.rows, self.rules.n_features, self.text_bytes)
             self.matrix.widen(self.rules.n_features)
         features = self.matrix.finish()
         grades = np.concatenate(self.grades)

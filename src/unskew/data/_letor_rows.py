@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from unskew._segments import IntArray
-from unskew.data._letor_lines import INFINITE_WORD, MAX_FEATURE_ID, START, Rules, Tokens, parse_grade, parse_lines
+from unskew.data._letor_lines import INFINITE_WORD, START, Rules, Tokens, parse_grade, parse_lines
 from unskew.data._pieces import Piece
 from unskew.errors import FeatureError, GradeError
 
@@ -155,7 +155,7 @@ def _ids_sound(ids: npt.NDArray[np.int32], rows: int, rules: Rules) -> bool:
         return False
     if (starts[1:] | (ids[1:] > ids[:-1])).all():  # rising inside every row, so none is repeated
         return True
-    keys = np.sort(np.cumsum(starts) * (MAX_FEATURE_ID + 2) + ids)
+    keys = np.sort(np.cumsum(starts) * (rules.last_id + 2) + ids)
     return bool((np.diff(keys) > 0).all())
 
 

@@ -53,6 +53,8 @@ def read_letor(
     check_choice("missing", missing, get_args(MissingValues))
     if clip is not None and not 0 < clip <= float(np.finfo(np.float32).max):
         raise SettingError(f"clip must be a positive bound that float32 can hold, but {clip!r} was given.")
+    if n_features is not None and n_features < 1:
+        raise SettingError(f"n_features must be 1 or more, but {n_features!r} was given.")
     rules = Rules(max_grade, n_features, missing, 0 if zero_based else 1, clip)
     if cache:
         # max_grade is no part of the key: it does not change the arrays, and a second copy of them helps nobody.
