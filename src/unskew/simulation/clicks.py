@@ -27,12 +27,10 @@ def perceived_relevance(grades: npt.ArrayLike, *, noise: float, max_grade: int) 
     return noise + (1.0 - noise) * share
 
 
-def draw_clicks(look: Floats, relevance: Floats, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Independent clicks with probability look · relevance, one for every impression.
+def draw_clicks(probability: Floats, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Independent clicks, one for every impression; probability : (n,) examination · perceived relevance.
 
-    look : (n,) examination at the impression's position; relevance : (n,) perceived relevance of its item.
-
-    >>> draw_clicks(np.array([1.0, 0.5]), np.array([1.0, 0.0]), np.random.default_rng(0))
+    >>> draw_clicks(np.array([1.0, 0.0]), np.random.default_rng(0))
     array([ True, False])
     """
-    return rng.random(len(look)) < look * relevance
+    return rng.random(len(probability)) < probability

@@ -97,7 +97,7 @@ def log_sessions(data: RankingData, score: Floats, behaviour: Behaviour) -> Clic
         target = np.arange(len(place)) + np.repeat(passes * start + (passes - 1) * block.offsets[:-1], sizes)
         for number, (shown, seen, relevance) in enumerate(_lists(block, behaviour, chance)):
             row[target], logged[target], position[target] = shown + start, seen, place
-            click[target] = draw_clicks(look, relevance, chance("clicks", number)).astype(np.int32)
+            click[target] = draw_clicks(look * relevance, chance("clicks", number)).astype(np.int32)
             target += step
     return ClickLog(
         data=data,
