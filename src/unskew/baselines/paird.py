@@ -124,7 +124,11 @@ class DebiasedObjective:
 
     def __post_init__(self) -> None:
         self.history.append(Ratios(np.ones(self.bins), np.ones(self.bins)))
-        self._shown = self._by_bin(self.lambdas.weight)
+        # Only lists with pairs can have costs, so only they are counted as shown.
+        pairs, weight = self.lambdas.pairs, self.lambdas.weight
+        counted = np.zeros(pairs.n_lists)
+        counted[pairs.segment[pairs.clicks]] = 1.0
+        self._shown = self._by_bin(counted[pairs.segment] * (1.0 if weight is None else weight))
 
     def __call__(self, scores: Floats) -> tuple[Floats, Floats]:
         now = self.history[-1]
@@ -135,7 +139,7 @@ class DebiasedObjective:
         self.history.append(now)
         return found.gradient, found.hessian
 
-    def _by_bin(self, values: Floats | None) -> Floats:
+    def _by_bin(self, values: Floats) -> Floats:
         return np.bincount(self.bin, weights=values, minlength=self.bins).astype(np.float64)
 
 
