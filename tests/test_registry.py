@@ -18,23 +18,6 @@ NAMES = [
     *("naive", "oracle", "cfc", "cfc-s", "cfc-bc", "full-cfc", "pijd", "pijd-linear", "paird"),
     *("upe", "multr", "pal", "rem", "dla", "position", "xgb-unbiased"),
 ]
-    "naive",
-    "oracle",
-    "cfc",
-    "cfc-s",
-    "cfc-bc",
-    "full-cfc",
-    "pijd",
-    "pijd-linear",
-    "paird",
-    "upe",
-    "multr",
-    "pal",
-    "rem",
-    "dla",
-    "position",
-    "xgb-unbiased",
-]
 
 
 def test_the_names_of_the_contract() -> None:
