@@ -13,8 +13,8 @@ _STEP_BYTES = 2 << 20
 class GrowingMatrix:
     """Rows appended to one float32 matrix; columns that a block of rows lacks are 0.
 
-    The matrix lives in one allocation that the system extends in place, by a sixteenth at a time, so that at no time two
-    copies of it exist.
+    The matrix lives in one allocation that the system extends in place, by a sixteenth at a time, so that at no time
+    two copies of it exist.
 
     >>> matrix = GrowingMatrix()
     >>> matrix.append(np.ones((1, 1), np.float32))
