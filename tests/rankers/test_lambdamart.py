@@ -62,7 +62,9 @@ def test_equals_lightgbm_on_the_wide_matrix(world: dict[str, Any]) -> None:
     design = DesignMatrix(world["x"], terms=world["terms"])
     ours = _small(trees=15, leaves=9, min_rows=3, l2=0.5).fit(design, world["label"], world["sizes"])
     wide = design[:]
-    data = lgb.Dataset(wide, world["label"], group=world["sizes"], params={"verbosity": -1, "feature_pre_filter": False})
+    data = lgb.Dataset(
+        wide, world["label"], group=world["sizes"], params={"verbosity": -1, "feature_pre_filter": False}
+    )
     params = {
         "objective": "lambdarank",
         "num_leaves": 9,
