@@ -14,8 +14,9 @@ from unskew.control.diagnostics import ClickCurve, Diagnostics
 from unskew.control.spread_curve import SpreadCurve
 from unskew.control.statistics import ResidualStatistics
 from unskew.method import PositionCurve
-from unskew.report.panels import Panel, by_method, columns, order_methods, tip, values
+from unskew.report.panels import Panel, by_method, columns, dashed, order_methods, tip, values
 from unskew.report.themes import CLICKS, LIGHT, TRUTH, Theme
+from unskew.report.words import short
 
 # Points of a density's line, and positions that are drawn one by one: more cannot be seen.
 DENSITY_POINTS = 240
@@ -60,17 +61,13 @@ def densities_panel(named: Mapping[str, ResidualStatistics], theme: Theme = LIGH
         shown = np.flatnonzero(density.density > density.density.max() / 2000)
         for i in np.unique(np.linspace(shown[0], shown[-1], DENSITY_POINTS).astype(int)):
             rows.append({"name": name, "residual": float(density.grid[i]), "density": float(density.density[i])})
-    style = by_method(list(named), theme, field="name")
-    chart = (
-        alt.Chart(values(rows))
-        .mark_line()
-        .encode(
-            x=alt.X("residual:Q", title="residual"),
-            y=alt.Y("density:Q", title="density"),
-            tooltip=[tip("name", "log"), tip("residual", "residual", ".3f"), tip("density", "density", ".2f")],
-            color=style["color"],
-            strokeDash=style["strokeDash"],
-        )
+    names = list(named)
+    base = alt.Chart(values(rows)).mark_line(point={"size": 0})
+    chart = dashed(base, names, field="name").encode(
+        x=alt.X("residual:Q", title="residual"),
+        y=alt.Y("density:Q", title="density"),
+        tooltip=[tip("name", "log"), tip("residual", "residual", ".3f"), tip("density", "density", ".2f")],
+        color=by_method(names, theme, field="name")["color"],
     )
     return Panel("Residuals", "What stage one leaves over of the rank, log by log.", chart, tuple(named))
 
@@ -90,14 +87,14 @@ def spread_panel(curve: SpreadCurve, theme: Theme = LIGHT) -> Panel:
         high=high,
     )
     tips = [
-        tip("range", curve.by),
+        tip("range", f"{short(curve.by)} from"),
         tip("items", "items", ",.0f"),
         tip("sd", "standard deviation", ".3f"),
         tip("median", "median", ".3f"),
         tip("low", "lowest tenth below", ".3f"),
         tip("high", "highest tenth above", ".3f"),
     ]
-    x = alt.X("group:O", title=f"groups by {curve.by}, low to high", axis=alt.Axis(labelAngle=0))
+    x = alt.X("group:O", title=f"groups by {short(curve.by)}, low to high", axis=alt.Axis(labelAngle=0))
     base = alt.Chart(data).encode(x=x, tooltip=tips)
     y = alt.Y("low:Q", title="residual")
     chart = alt.layer(
@@ -106,7 +103,7 @@ def spread_panel(curve: SpreadCurve, theme: Theme = LIGHT) -> Panel:
         base.mark_tick(color=theme["orange"], thickness=3, size=11, opacity=1).encode(y="median:Q"),
     )
     return Panel(
-        f"Spread of the residuals by {curve.by}",
+        f"Spread of the residuals by {short(curve.by)}",
         "Bars hold the middle half, lines the middle four fifths of a group's residuals. Bars of unequal height are "
         "what identifies the correction.",
         chart,
@@ -203,8 +200,8 @@ def examination_panel(
     base = alt.Chart(values(rows)).encode(x=x, color=style["color"])
     chart = alt.layer(
         base.transform_filter("isValid(datum.low)").mark_area(opacity=0.18).encode(y="low:Q", y2="high:Q"),
-        base.mark_line(strokeWidth=2.2).encode(y=y, strokeDash=style["strokeDash"]),
-        base.mark_point(size=28, opacity=1).encode(y=y, tooltip=tips),
+        dashed(base.mark_line(), names, field="name").encode(y=y),
+        base.mark_point(size=28, opacity=1).encode(y=y, shape=style["shape"], tooltip=tips),
     )
     return Panel(
         "How far down people look",

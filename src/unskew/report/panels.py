@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,9 +36,13 @@ class Panel:
 def arrange(panels: Sequence[Panel], *, columns: int = 3, width: int = WIDTH, height: int = HEIGHT) -> Any:
     """All panels as one chart, in rows of `columns`."""
     sized = [panel.sized(width, height).properties(title=panel.title) for panel in panels]
-    # Flush bounds put the panels on one grid, whatever the length of their axes' labels.
-    joined = alt.concat(*sized, columns=columns, spacing={"row": 90, "column": 76}, bounds="flush")
-    return joined.resolve_scale(color="shared", shape="shared", strokeDash="shared")
+    names = {panel.methods for panel in panels}
+    # Flush bounds put the panels on one grid, whatever the length of their axes' labels; legends inside need room.
+    bounds, spacing = ("flush", {"row": 90, "column": 76}) if len(names) == 1 else ("full", {"row": 36, "column": 36})
+    joined = alt.concat(*sized, columns=columns, spacing=spacing, bounds=bounds)
+    # Only panels with the same names can share colours: a shared scale of different names would mix them up.
+    shared = "shared" if len(names) == 1 and panels[0].methods else "independent"
+    return joined.resolve_scale(color=shared, shape=shared)
 
 
 def values(rows: Iterable[dict[str, Any]]) -> Any:
@@ -50,31 +55,36 @@ def columns(**named: Any) -> Any:
     return values(pl.DataFrame(named).to_dicts())
 
 
-def by_method(methods: Sequence[str], theme: Theme, *, field: str = "method") -> dict[str, Any]:
-    """Encodings of colour, dash and shape that give every method its style, the same in every picture."""
+def by_method(methods: Sequence[str], theme: Theme, *, field: str = "method", legend: bool = True) -> dict[str, Any]:
+    """Encodings of colour and shape that give every method its style, the same in every picture."""
     styles = styles_of(methods)
-    legend = alt.Legend(title=None, symbolType="stroke") if theme.legend else None
+    shown: Any = {"title": None, "symbolOpacity": 1} if theme.legend and legend else None
     domain = list(styles)
     return {
         "color": alt.Color(
             f"{field}:N",
             sort=None,
             scale=alt.Scale(domain=domain, range=[theme[style.hue] for style in styles.values()]),
-            legend=legend,
-        ),
-        "strokeDash": alt.StrokeDash(
-            f"{field}:N",
-            sort=None,
-            scale=alt.Scale(domain=domain, range=[list(style.dash) or [1, 0] for style in styles.values()]),
-            legend=legend,
+            legend=shown,
         ),
         "shape": alt.Shape(
             f"{field}:N",
             sort=None,
             scale=alt.Scale(domain=domain, range=[style.shape for style in styles.values()]),
-            legend=None,
+            legend=shown,
         ),
     }
+
+
+def dashed(chart: Any, methods: Sequence[str], *, field: str = "method") -> Any:
+    """The lines of a chart in every method's dashes.
+
+    The dashes are looked up, not scaled: Vega-Lite would merge a scale of them into the legend and fray its symbols.
+    """
+    dashes = json.dumps({name: list(style.dash) or [1, 0] for name, style in styles_of(methods).items()})
+    return chart.transform_calculate(dash=f"{dashes}[datum.{field}]").encode(
+        strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None)
+    )
 
 
 def tip(field: str, title: str, form: str = "") -> Any:

@@ -1,0 +1,179 @@
+"""Pictures of a run: the gap closed, sweeps over a setting, and time against quality, from the rows of its table.
+
+A row is what `unskew bench show --json` gives: experiment, data, setting, ranker, method, metric, mean, sd, n,
+gap_closed, gap_low, gap_high, p, published.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from unskew.report.panels import Panel, by_method, dashed, order_methods, tip, values
+from unskew.report.themes import LIGHT, Theme, styles_of
+from unskew.report.words import percent
+
+Row = Mapping[str, Any]
+
+# A method can lose many times the gap; bars end here and their labels say the number.
+LOWEST_GAP = -1.0
+HEADLINE = "ndcg@10"
+
+
+def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE, title: str = "") -> Panel:
+    """How much of the way from naive to oracle each method goes, with 95 % intervals; one bar a row."""
+    kept = [row for row in rows if row["metric"] == metric and row.get("gap_closed") is not None]
+    names = order_methods(row["method"] for row in kept)
+    styles = styles_of(names)
+    drawn = [_gap_row(row) for row in kept]
+    lowest = min([0.0, *(row["low"] for row in drawn)])
+    highest = max([1.0, *(row["high"] for row in drawn)])
+    # Room on the right for a column with the numbers.
+    domain = [lowest - 0.04 * (highest - lowest), highest + 0.26 * (highest - lowest)]
+    x = alt.X("shown:Q", title="share of the gap closed", scale=alt.Scale(domain=domain, nice=False, clamp=True))
+    x = x.axis(alt.Axis(format="%", grid=False, tickCount=5))
+    y = alt.Y("method:N", sort=names, title=None, axis=alt.Axis(labelFontSize=12, domain=False, ticks=False))
+    colour = alt.Color(
+        "method:N",
+        scale=alt.Scale(domain=names, range=[theme[styles[name].hue] for name in names]),
+        legend=None,
+    )
+    tips = [
+        tip("method", "method"),
+        tip("gap", "gap closed", ".0%"),
+        tip("interval", "95 % interval"),
+        tip("mean", metric.upper(), ".4f"),
+    ]
+    base = alt.Chart(values(drawn)).encode(y=y, tooltip=tips)
+    marks = alt.Chart(values([{"at": 0.0, "name": "naive"}, {"at": 1.0, "name": "oracle"}])).encode(x="at:Q")
+    chart = alt.layer(
+        marks.mark_rule(color=theme.muted, strokeDash=[3, 3]),
+        marks.mark_text(color=theme.muted, dy=-6, baseline="bottom").encode(text="name:N", y=alt.value(0)),
+        base.mark_bar(opacity=0.85, size=18, cornerRadius=2).encode(x=x, color=colour),
+        base.mark_rule(color=theme.ink, strokeWidth=1.6).encode(x="low:Q", x2="high:Q"),
+        base.mark_text(color=theme.ink, align="right", fontWeight="bold").encode(
+            x=alt.datum(domain[1]), text="label:N"
+        ),
+    )
+    return Panel(
+        title or "How much of the gap each method closes",
+        f"0 % is the ranker trained on clicks as they are (naive), 100 % the one trained on human grades (oracle), "
+        f"in {metric.upper()}. Lines are 95 % intervals over queries.",
+        chart,
+    )
+
+
+def _gap_row(row: Row) -> dict[str, Any]:
+    gap = float(row["gap_closed"])
+    low = gap if row.get("gap_low") is None else float(row["gap_low"])
+    high = gap if row.get("gap_high") is None else float(row["gap_high"])
+    return {
+        "method": row["method"],
+        "gap": gap,
+        "shown": max(gap, LOWEST_GAP),
+        "low": max(low, LOWEST_GAP),
+        "high": max(high, LOWEST_GAP),
+        "label": percent(gap),
+        "interval": f"{percent(low)} to {percent(high)}",
+        "mean": row["mean"],
+    }
+
+
+def setting_value(setting: Any) -> tuple[str, float] | None:
+    """Name and number of a swept setting, None where it is no number.
+
+    >>> setting_value("eta=1.5"), setting_value({"passes": 10}), setting_value("deterministic")
+    (('eta', 1.5), ('passes', 10.0), None)
+    """
+    if isinstance(setting, Mapping):
+        setting = ", ".join(f"{name}={value}" for name, value in setting.items())
+    found = re.fullmatch(r"\s*([\w ]*?)\s*[=:]?\s*(-?\d+(?:\.\d+)?)\s*(%?)\s*", str(setting))
+    return None if found is None else (found[1] or "setting", float(found[2]) / (100 if found[3] else 1))
+
+
+_AXES = {"eta": "severity η of position bias", "passes": "passes over the queries", "noise": "click noise ε"}
+
+
+def is_sweep(rows: Sequence[Row]) -> bool:
+    """Whether these rows differ in one setting that is a number."""
+    found = {setting_value(row["setting"]) for row in rows}
+    return len(found) > 1 and None not in found and len({pair[0] for pair in found if pair}) == 1
+
+
+def sweep_panels(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE) -> list[Panel]:
+    """Quality against a swept setting: one panel a data set, one row a ranker."""
+    kept = [row for row in rows if row["metric"] == metric and setting_value(row["setting"]) is not None]
+    names = order_methods(row["method"] for row in kept)
+    panels = []
+    for ranker in dict.fromkeys(row["ranker"] for row in kept):
+        for data in dict.fromkeys(row["data"] for row in kept):
+            mine = [row for row in kept if row["ranker"] == ranker and row["data"] == data]
+            if mine:
+                panels.append(_sweep(mine, names, metric, f"{data}, {ranker}", theme))
+    return panels
+
+
+def _sweep(rows: Sequence[Row], names: list[str], metric: str, title: str, theme: Theme) -> Panel:
+    drawn = []
+    what = ""
+    for row in rows:
+        found = setting_value(row["setting"])
+        assert found is not None
+        what = found[0]
+        sd = row.get("sd")
+        drawn.append(
+            {
+                "value": found[1],
+                "method": row["method"],
+                "mean": row["mean"],
+                "gap": percent(row.get("gap_closed")),
+                "spread": "–" if sd is None else f"±{sd:.4f}",
+            }
+        )
+    ticks = sorted({row["value"] for row in drawn})
+    form = ".0%" if what == "noise" else "~g"
+    x = alt.X(
+        "value:Q",
+        title=_AXES.get(what, what),
+        scale=alt.Scale(domain=[ticks[0], ticks[-1]], padding=14, nice=False),
+        axis=alt.Axis(values=ticks, format=form),
+    )
+    y = alt.Y("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False))
+    style = by_method(names, theme)
+    tips = [
+        tip("method", "method"),
+        tip("value", what, form),
+        tip("mean", metric.upper(), ".4f"),
+        tip("spread", "spread"),
+        tip("gap", "gap closed"),
+    ]
+    base = alt.Chart(values(drawn)).encode(x=x, y=y, color=style["color"])
+    lines = dashed(base.mark_line(), names)
+    points = base.mark_point(opacity=1).encode(shape=style["shape"], tooltip=tips)
+    text = f"{metric.upper()} on judged test queries as the {_AXES.get(what, what)} grows; higher is better."
+    return Panel(title, text, lines + points, tuple(names))
+
+
+def time_panel(points: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE, title: str = "") -> Panel:
+    """Seconds to fit against quality: rows with method, seconds and mean."""
+    style = by_method(order_methods(row["method"] for row in points), theme, legend=False)
+    tips = [tip("method", "method"), tip("seconds", "seconds to fit", ".2~f"), tip("mean", metric.upper(), ".4f")]
+    drawn = [{key: row[key] for key in ("method", "seconds", "mean")} for row in points]
+    ticks = alt.Axis(values=[step * 10.0**power for power in range(-3, 6) for step in (1, 3)], format="~g", grid=False)
+    base = alt.Chart(values(drawn)).encode(
+        x=alt.X("seconds:Q", title="seconds to fit", scale=alt.Scale(type="log", padding=24, nice=False), axis=ticks),
+        y=alt.Y("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False, padding=16)),
+        tooltip=tips,
+    )
+    chart = alt.layer(
+        base.mark_point(size=90, opacity=1).encode(color=style["color"], shape=style["shape"]),
+        base.mark_text(dy=-11, color=theme.ink).encode(text="method:N"),
+    )
+    return Panel(
+        title or "Time against quality",
+        f"What a fit costs and what it gives, in {metric.upper()} on judged queries: up and to the left is better.",
+        chart,
+    )

@@ -1,0 +1,61 @@
+"""Numbers and names in words, the same way everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share as people write it.
+
+    >>> percent(-0.123), percent(0.5), percent(None)
+    ('−12 %', '50 %', '–')
+    """
+    if share is None:
+        return "–"
+    text = f"{100 * share:.{digits}f}"
+    # Rounding can leave a minus in front of nothing.
+    return f"{_minus(text)} %" if float(text) != 0 else f"{abs(float(text)):.{digits}f} %"
+
+
+def number(value: float | None, form: str = ".4f") -> str:
+    """A number in this form, with a true minus sign.
+
+    >>> number(-1234.5, ",.1f"), number(None)
+    ('−1,234.5', '–')
+    """
+    return "–" if value is None or value != value else _minus(format(value, form))
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def short(name: object, length: int = 40) -> str:
+    """A name that fits a label, cut in the middle.
+
+    >>> short("body_bm25"), short("x" * 30 + "y" * 30, 11)
+    ('body_bm25', 'xxxxx…yyyyy')
+    """
+    text = str(name)
+    half = (length - 1) // 2
+    return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else ""
+
+
+def count(number_of: float, noun: str, plural: str | None = None) -> str:
+    """How many of something.
+
+    >>> count(1, "query", "queries"), count(1200, "click")
+    ('1 query', '1,200 clicks')
+    """
+    word = noun if number_of == 1 else plural or f"{noun}s"
+    return f"{number_of:,.0f} {word}"
