@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from unskew._options import LoggingPolicy, ShockScope
+from unskew._options import LoggingPolicy, MissingValues, ShockScope
 from unskew.cli import app
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 from unskew.errors import SettingError
 
 if TYPE_CHECKING:
+    from unskew.data.ranking import RankingData
     from unskew.simulation.journey import Files
 
 LIST = "How lists are made"
@@ -38,6 +40,12 @@ def simulate_command(
     ] = None,
     max_grade: Annotated[
         int | None, typer.Option(help="The collection's largest grade; without it what the data says.")
+    ] = None,
+    missing: Annotated[
+        MissingValues, typer.Option(help="Missing features: 'refuse' them, or 'keep' them as missing.")
+    ] = "refuse",
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where known collections are unpacked; else UNSKEW_DATA.", metavar="DIR")
     ] = None,
     eta: Annotated[float, typer.Option(help="Severity of position bias: rank k is examined with (1/k)^eta.")] = 1.0,
     noise: Annotated[float, typer.Option(help="Chance that an irrelevant item looks relevant.")] = 0.0,
@@ -69,8 +77,13 @@ def simulate_command(
         ShockScope, typer.Option(help="Draw the shock once an item, or in every session.", rich_help_panel=LIST)
     ] = "item",
     valid: Annotated[
-        float, typer.Option(help="Share of the queries for a second log, LOG.valid.parquet.", rich_help_panel=SPLIT)
-    ] = 0.0,
+        str,
+        typer.Option(
+            help="A second log, LOG.valid.parquet: from this share of the queries, or from judged data named here.",
+            metavar="SHARE|DATA",
+            rich_help_panel=SPLIT,
+        ),
+    ] = "0",
     test: Annotated[
         float, typer.Option(help="Share of the queries kept as judged data, LOG.test.parquet.", rich_help_panel=SPLIT)
     ] = 0.0,
@@ -95,25 +108,31 @@ def simulate_command(
     from unskew.simulation.journey import simulate_files
     from unskew.sources import read_judged
 
+    def read(source: str) -> RankingData:
+        return read_judged(source, max_grade=max_grade, data_dir=data_dir, missing=missing, seed=seed)
+
     voice = Voice(json, quiet)
-    files = simulate_files(
-        read_judged(data, max_grade=max_grade),
-        out,
-        features=features,
-        valid=valid,
-        test=test,
-        seed=seed,
-        eta=eta,
-        noise=noise,
-        passes=passes,
-        production=production,
-        landmarks=_ranks(landmarks),
-        policy=policy,
-        hidden=hidden,
-        shock=shock,
-        shock_moves_clicks=shock_moves_clicks,
-        shock_per=shock_per,
-    )
+    share = _share(valid)
+    with voice.progress("Simulating"):
+        files = simulate_files(
+            read(data),
+            out,
+            features=features,
+            valid=read(valid) if share is None else share,
+            test=test,
+            seed=seed,
+            max_grade=max_grade,
+            eta=eta,
+            noise=noise,
+            passes=passes,
+            production=production,
+            landmarks=_ranks(landmarks),
+            policy=policy,
+            hidden=hidden,
+            shock=shock,
+            shock_moves_clicks=shock_moves_clicks,
+            shock_per=shock_per,
+        )
     _tell(voice, files)
     voice.result({"data": data, **files.to_dict()})
 
@@ -122,9 +141,13 @@ def _tell(voice: Voice, files: Files) -> None:
     ranker = files.simulation.production
     quality = "no judged query to measure it on" if ranker.ndcg is None else f"NDCG@10 {ranker.ndcg:.4f}"
     voice.say(f"Production ranker: RankSVM on {len(ranker.trained_on):,} queries, C = {ranker.C:.3g}; {quality}")
+    if files.remark() is not None:
+        voice.note(str(files.remark()))
     if files.simulation.hidden_names:
         voice.say(f"Hidden features: {', '.join(files.simulation.hidden_names)}")
     voice.say(_table(files))
+    for path in files.paths.values():
+        voice.say(Text(f"→ {path}", overflow="fold"))
 
 
 def _table(files: Files) -> Table:
@@ -142,8 +165,15 @@ def _table(files: Files) -> Table:
     )
     lengths = [facts["list_length"] for facts in parts.values()]
     table.add_row("list length", *(f"{one['shortest']}–{one['longest']}, median {one['median']:g}" for one in lengths))
-    table.add_row("file", *(str(files.paths[role]) for role in parts), style="bold")
     return table
+
+
+def _share(text: str) -> float | None:
+    """The number, or None for a name."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _ranks(text: str) -> tuple[int, ...]:

@@ -34,6 +34,18 @@ class Files:
             parts["test"] = data_facts(self.test)
         return parts
 
+    def remark(self) -> str | None:
+        """What a reader of the settings would not expect: a production sample larger than its share."""
+        ranker = self.simulation.production
+        total = self.simulation.log.data.n_queries + len(ranker.left_out)
+        wanted = round(ranker.share * total)
+        if len(ranker.trained_on) <= wanted:
+            return None
+        return (
+            f"{ranker.share:.3g} of {total:,} queries are {wanted}, too few to learn from: "
+            f"the production ranker was trained on {len(ranker.trained_on)}."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Everything worth knowing as one JSON-able document."""
         ranker = self.simulation.production
@@ -55,19 +67,22 @@ def simulate_files(
     out: Path,
     *,
     features: Path | None = None,
-    valid: float = 0.0,
+    valid: float | RankingData = 0.0,
     test: float = 0.0,
     seed: int = 0,
     **settings: Any,
 ) -> Files:
     """Simulate and write a log to `out`; shares of the queries go to OUT.valid (a log) and OUT.test (judged data).
 
-    The production ranker learns from training queries only, and makes the validation log too. Hidden features are
-    hidden everywhere. `settings` are those of :func:`unskew.simulation.log.simulate`.
+    The production ranker learns from training queries only, and makes the validation log too; `valid` may also be
+    judged data of its own, such as the published validation part. Hidden features are hidden everywhere. `settings`
+    are those of :func:`unskew.simulation.log.simulate`.
     """
-    split = split_queries(data, valid=valid, test=test, seed=seed)
+    share, own = (0.0, valid) if isinstance(valid, RankingData) else (valid, None)
+    split = split_queries(data, valid=share, test=test, seed=seed)
     simulation = simulate_detailed(split.train, seed=seed, **settings)
-    second = _validation(split.valid, simulation) if split.valid is not None else None
+    held = own or split.valid
+    second = None if held is None else _validation(held, simulation)
     judged = without_features(split.test, simulation.hidden_names) if split.test is not None else None
     # Written only now, when nothing but the disk can fail.
     paths = _write(simulation.log, out, features, "log")
