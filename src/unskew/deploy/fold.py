@@ -131,7 +131,8 @@ def fold_lightgbm(
 def decide(model: TextModel, value: npt.NDArray[np.float64]) -> IntArray:
     """(nodes,) 1 where a row with `value` (nodes,) at the node's feature goes left, 0 where right, as LightGBM does."""
     missing = (model.decision >> 2) & 3
-    seen = np.where(np.isnan(value) & (missing != MISSING_NAN), 0.0, value)
+    # LightGBM hands on what is within ZERO of zero as zero.
+    seen = np.where((np.isnan(value) & (missing != MISSING_NAN)) | (np.abs(value) <= ZERO), 0.0, value)
     absent = ((missing == MISSING_ZERO) & (np.abs(seen) <= ZERO)) | ((missing == MISSING_NAN) & np.isnan(seen))
     left = np.where(absent, (model.decision & DEFAULT_LEFT) != 0, seen <= model.threshold)
     category = model.category_of_node

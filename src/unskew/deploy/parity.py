@@ -1,0 +1,127 @@
+"""The parity file: rows, the scores they must get, and which export they belong to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew._files import atomic_path
+from unskew._segments import IntArray
+from unskew.deploy.manifest import read_bytes
+from unskew.deploy.strict_json import read_json
+from unskew.errors import ModelFileError
+
+MAX_BYTES = 1 << 31
+# Lists of drawn rows, which belong to no query, have this many.
+DRAWN_LIST = 50
+_EXPECTED, _LIST, _FACTS = "unskew:expected", "unskew:list", "unskew:facts"
+
+
+@dataclass(frozen=True, eq=False)
+class Parity:
+    """What an engine must answer.
+
+    features : names of the columns of `rows`.
+    rows : (n, d) float32; NaN is a missing value.
+    lists : (n,) rows with the same number are ranked against each other.
+    expected : (n,) the model's scores.
+    facts : format, model name, sha256 of the exported file, tolerance, share of leaves covered.
+    """
+
+    features: tuple[str, ...]
+    rows: npt.NDArray[np.float32]
+    lists: IntArray
+    expected: npt.NDArray[np.float64]
+    facts: Mapping[str, Any]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as Parquet, or as JSON if the path ends in .json."""
+        with atomic_path(path) as temporary:
+            if Path(path).suffix == ".json":
+                temporary.write_text(self._json(), encoding="utf-8")
+            else:
+                self._write_parquet(temporary)
+
+    def _json(self) -> str:
+        """One JSON document, a row a line; nine digits say a float32 exactly, and null is a missing value."""
+        head = {"facts": dict(self.facts), "features": list(self.features), "lists": self.lists.tolist()}
+        head["expected"] = self.expected.tolist()
+        rows = ["[" + ",".join("null" if x != x else f"{x:.9g}" for x in row) + "]" for row in self.rows.tolist()]
+        text = json.dumps(head, ensure_ascii=False, allow_nan=False)
+        return text[:-1] + ', "rows": [\n' + ",\n".join(rows) + "\n]}\n"
+
+    def _write_parquet(self, path: Path) -> None:
+        import polars as pl
+
+        columns = {_LIST: self.lists, _EXPECTED: self.expected}
+        columns |= {f"feature:{name}": self.rows[:, i] for i, name in enumerate(self.features)}
+        facts = json.dumps(dict(self.facts), ensure_ascii=False, allow_nan=False)
+        pl.DataFrame(columns).write_parquet(path, metadata={_FACTS: facts})
+
+
+def read_parity(path: str | os.PathLike[str]) -> Parity:
+    """Read a parity file, Parquet or JSON; a ModelFileError says what is wrong with it."""
+    source = Path(path)
+    if source.suffix == ".json":
+        parity = _from_document(read_json(read_bytes(source, MAX_BYTES), f"The parity file {source}"), source)
+    else:
+        parity = _from_parquet(source)
+    n_rows = len(parity.rows)
+    if n_rows == 0 or len(parity.expected) != n_rows or len(parity.lists) != n_rows or not parity.features:
+        raise _wrong(source, "its rows, lists and expected scores are not equally many")
+    if len(set(parity.features)) != len(parity.features) or parity.rows.shape[1] != len(parity.features):
+        raise _wrong(source, "its features do not fit its rows")
+    if not np.isfinite(parity.expected).all() or np.isinf(parity.rows).any():
+        raise _wrong(source, "it holds scores or features that are not finite")
+    if not isinstance(parity.facts.get("format"), str):
+        raise _wrong(source, "it does not say which format it belongs to")
+    return parity
+
+
+def _from_document(document: Any, source: Path) -> Parity:
+    try:
+        rows = np.array(
+            [[np.nan if value is None else value for value in row] for row in document["rows"]], dtype=np.float64
+        )
+        with np.errstate(over="ignore"):
+            return Parity(
+                features=tuple(str(name) for name in document["features"]),
+                rows=np.atleast_2d(rows.astype(np.float32)),
+                lists=np.array(document["lists"], dtype=np.int64),
+                expected=np.array(document["expected"], dtype=np.float64),
+                facts=dict(document["facts"]),
+            )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _wrong(source, f"it cannot be read ({type(error).__name__}: {error})") from None
+
+
+def _from_parquet(source: Path) -> Parity:
+    import polars as pl
+
+    content = read_bytes(source, MAX_BYTES)
+    try:
+        frame = pl.read_parquet(content)
+        facts = read_json(pl.read_parquet_metadata(content).get(_FACTS, ""), f"The parity file {source}")
+        names = [name for name in frame.columns if name.startswith("feature:")]
+        return Parity(
+            features=tuple(name.removeprefix("feature:") for name in names),
+            rows=np.ascontiguousarray(frame.select(names).cast(pl.Float32).fill_null(float("nan")).to_numpy()),
+            lists=frame[_LIST].cast(pl.Int64).to_numpy(),
+            expected=frame[_EXPECTED].cast(pl.Float64).to_numpy(),
+            facts=dict(facts),
+        )
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OSError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise _wrong(source, f"it cannot be read ({str(error)[:200]})") from None
+
+
+def _wrong(source: Path, what: str) -> ModelFileError:
+    return ModelFileError(f"{source} is not a sound parity file: {what}. Export the model again.")
