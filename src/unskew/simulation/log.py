@@ -15,7 +15,7 @@ from unskew.data.ranking import RankingData, check_grades
 from unskew.errors import DataError, FeatureError, GradeError, SettingError, UnskewWarning, check_choice
 from unskew.simulation.clicks import Floats, examination
 from unskew.simulation.production import BASE_SHARE, ProductionRanker, train_production
-from unskew.simulation.sessions import Behaviour, log_sessions, stream
+from unskew.simulation.sessions import Behaviour, log_sessions
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +108,13 @@ def simulate_detailed(
 ) -> Simulation:
     """As :func:`simulate`, with the production ranker, the true examination curve and the settings beside the log."""
     data = _judged(data, max_grade)
-    _check(eta=eta, noise=noise, passes=passes, landmarks=landmarks, shock=shock, seed=seed)
+    _check(eta=eta, noise=noise, passes=passes, landmarks=landmarks, shock=shock)
     check_choice("policy", policy, get_args(LoggingPolicy))
     check_choice("shock_per", shock_per, get_args(ShockScope))
     if isinstance(production, ProductionRanker):
         ranker = production
     else:
-        ranker = train_production(data, share=production, seed=stream(seed, "sample"))
+        ranker = train_production(data, share=production, seed=seed)
     names = _hidden(hidden, ranker)
     logged = _logged(data, ranker)
     behaviour = Behaviour(
@@ -154,14 +154,13 @@ def _judged(data: RankingData, max_grade: int | None) -> RankingData:
     return replace(data, grades=check_grades(grades, max_grade), max_grade=max_grade)
 
 
-def _check(*, eta: float, noise: float, passes: int, landmarks: Sequence[int], shock: float, seed: int) -> None:
+def _check(*, eta: float, noise: float, passes: int, landmarks: Sequence[int], shock: float) -> None:
     rules = (
         ("eta", eta, np.isfinite(eta) and eta >= 0, "0 or greater"),
         ("noise", noise, 0 <= noise < 1, "at least 0 and less than 1"),
         ("passes", passes, passes >= 1 and passes == int(passes), "a whole number, 1 or greater"),
         ("landmarks", list(landmarks), all(k >= 1 and k == int(k) for k in landmarks), "ranks, 1 or greater"),
         ("shock", shock, np.isfinite(shock) and shock >= 0, "0 or greater"),
-        ("seed", seed, seed >= 0, "0 or greater"),
     )
     for name, value, holds, expected in rules:
         if not holds:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unskew._segments import IntArray, ranks_within
+from unskew._segments import FloatArray, IntArray, ranks_within
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
 from unskew.errors import GradeError, SettingError
+from unskew.simulation.chance import Chance
 from unskew.simulation.pairs import Floats
 from unskew.simulation.ranksvm import LinearScorer, fit_ranksvm
-
-Seed = int | np.random.SeedSequence
 
 BASE_SHARE = 0.01
 # A RankSVM needs a handful of queries to be better than chance; 1 % of a small collection is less.
@@ -52,9 +51,9 @@ class ProductionRanker:
         """(d,) on raw features."""
         return self.scorer.coefficients
 
-    def rank(self, data: RankingData, *, seed: Seed = 0) -> IntArray:
-        """(rows,) 1-based ranks inside every query; equal scores in an order drawn from the seed."""
-        return rank_by(self.score(data), data.offsets, seed=seed)
+    def rank(self, data: RankingData, *, seed: int = 0) -> IntArray:
+        """(rows,) 1-based ranks inside every query, as a log of the same seed shows them; ties follow the seed."""
+        return rank_by(self.score(data).astype(np.float32), data.offsets, seed=seed)
 
     def leans_on(self, count: int) -> tuple[str, ...]:
         """The features with the largest |coefficient| × standard deviation, strongest first."""
@@ -71,18 +70,17 @@ class ProductionRanker:
         return np.flatnonzero(~np.asarray(seen, dtype=bool))
 
 
-def rank_by(scores: Floats, offsets: IntArray, *, seed: Seed = 0) -> IntArray:
+def rank_by(scores: FloatArray, offsets: IntArray, *, seed: int = 0) -> IntArray:
     """Ranks by descending score; ties never follow the file's order, which may follow the grades.
 
     >>> rank_by(np.array([0.2, 0.9, 0.1]), np.array([0, 3]))
     array([2, 1, 3])
     """
-    ties = np.random.default_rng(seed).random(len(scores))
-    return ranks_within(scores, offsets, ties=ties)
+    return ranks_within(scores, offsets, ties=Chance(seed)("ties").random(len(scores)))
 
 
 def train_production(
-    data: RankingData, *, share: float = BASE_SHARE, seed: Seed = 0, C: float | None = None
+    data: RankingData, *, share: float = BASE_SHARE, seed: int = 0, C: float | None = None
 ) -> ProductionRanker:
     """Train a RankSVM on the grades of a share of the queries; a larger share's sample contains a smaller one's.
 
@@ -132,9 +130,9 @@ def _head(data: RankingData, query: int) -> bytes:
     return hashlib.blake2b(data.features[start : start + 1].tobytes(), digest_size=_HEAD).digest()
 
 
-def _samples(data: RankingData, share: float, seed: Seed) -> tuple[IntArray, IntArray]:
+def _samples(data: RankingData, share: float, seed: int) -> tuple[IntArray, IntArray]:
     """Training queries for the share, and those of them that logs leave out (at most the 1 % sample)."""
-    order = np.random.default_rng(seed).permutation(data.n_queries)
+    order = Chance(seed)("sample").permutation(data.n_queries)
     grades = data.require_grades("Training the production ranker")
     segments = data.offsets[:-1][data.sizes > 0]
     mixed = np.zeros(data.n_queries, dtype=bool)

@@ -14,35 +14,13 @@ from unskew._options import LoggingPolicy, ShockScope
 from unskew._segments import IntArray, offsets_of, positions_in, segment_blocks, segment_mean
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
+from unskew.simulation.chance import Chance
 from unskew.simulation.clicks import draw_clicks, examination, perceived_relevance
 from unskew.simulation.policy import rank_lists, shuffle_lists, swap_landmarks
 from unskew.simulation.production import Floats
 
-_STREAMS = ("sample", "ties", "swaps", "shuffle", "shock", "clicks")
 # Rows taken at once: whole queries, few enough that all passes over them stay in the processor's cache.
 _ROWS = 8192
-
-
-def stream(seed: int, name: str, *index: int) -> np.random.SeedSequence:
-    """The seed of one kind of chance, and inside it of one session of every query."""
-    return np.random.SeedSequence(seed, spawn_key=(_STREAMS.index(name), *index))
-
-
-class Chance:
-    """A generator for every kind of chance and every pass.
-
-    A change of one setting leaves the draws of the others as they were, and more passes leave the first as they were.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._made: dict[tuple[str, int], np.random.Generator] = {}
-
-    def __call__(self, name: str, number: int = 0) -> np.random.Generator:
-        key = (name, number)
-        if key not in self._made:
-            self._made[key] = np.random.default_rng(stream(self._seed, name, number))
-        return self._made[key]
 
 
 @dataclass(frozen=True)
