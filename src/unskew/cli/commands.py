@@ -9,5 +9,7 @@ from unskew.cli import simulate
 from unskew.cli import validate
 from unskew.cli import diagnose
 from unskew.cli import fit
+from unskew.cli import rank
 from unskew.cli import evaluate
 from unskew.cli import methods
+from unskew.cli import export

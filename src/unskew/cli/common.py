@@ -43,6 +43,11 @@ class Voice:
         if not self.json and not self.quiet:
             out.print(message)
 
+    def verbatim(self, line: str) -> None:
+        """A line to copy, neither wrapped nor styled; silent under --json and --quiet."""
+        if not self.json and not self.quiet:
+            out.print(line, soft_wrap=True, markup=False)
+
     def note(self, message: str) -> None:
         """A remark beside the result, on standard error."""
         if not self.quiet:

@@ -80,7 +80,7 @@ def export(
     >>> state = RankerState("linear", {"model.json": b'{"coefficients": [1.0], "intercept": 0}'}, ("a",), 1)
     >>> done = export(Model.from_state(state), "solr", tempfile.mkdtemp() + "/model.json", name="mine")
     >>> done.parity.name
-    'model.parity.json'
+    'model.json.parity.json'
     """
     check_choice("format", format, get_args(FormatName))
     check_choice("missing", missing, get_args(MissingRule))
@@ -93,7 +93,7 @@ def export(
     written = writer.write(request)
     target = Path(path)
     proof = _parity(request, writer, written, log if log is not None else rows, seed)
-    proof_path = Path(parity) if parity is not None else target.with_suffix(".parity.json")
+    proof_path = Path(parity) if parity is not None else target.with_name(target.name + ".parity.json")
     beside = _write_all(target, written)
     proof.save(proof_path)
     for note in written.notes if _is_warning(request, format) else ():
