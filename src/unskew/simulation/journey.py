@@ -42,7 +42,7 @@ class Files:
         if len(ranker.trained_on) <= wanted:
             return None
         return (
-            f"{ranker.share:.3g} of {total:,} queries are {wanted}, too few to learn from: "
+            f"{ranker.share:.3g} of {total:,} queries ({wanted}) are too few with items of different grades: "
             f"the production ranker was trained on {len(ranker.trained_on)}."
         )
 
