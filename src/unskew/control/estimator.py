@@ -53,7 +53,7 @@ class ControlFunctionRanker(Method):
     the control terms Φ = (x − x̄_q) ⊙ T(ε̂) (equation 7); at inference Φ = 0.
 
     ranker : "lambdamart", "dnn", "xgboost", or any object that follows unskew.rankers.base.Ranker.
-    stage_one : "ridge", "logistic", "svm", "xgboost", or a scikit-learn regressor.
+    stage_one : "ridge", "logistic", "svm", "xgboost", a scikit-learn regressor, or a StageOne fitted to the same log.
     transformation : "auto" tries the paper's four on validation; or one name, a callable, or a list of them.
     form : "interaction" (CFC) or "residual" (CFC-S, T alone).
     centred, separate : T − T(0); no tree (or tower) may mix plain and control columns. Both off: the paper's form.
@@ -105,14 +105,7 @@ class ControlFunctionRanker(Method):
         warn_about(log)
         if validation is None:
             log, validation = hold_out(log, seed=self.random_state)
-        stage_one = fit_stage_one(
-            log,
-            learner=self.stage_one,
-            rank_target=self.rank_target,
-            cross_fit=self.cross_fit,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-        )
+        stage_one = self._stage_one(log)
         lists = training_lists(log)
         residuals = stage_one.residual(log, lists.row, lists.position)
         fitted = [fit_transformation(kind, stage_one.statistics) for kind in transformation_list(self.transformation)]
@@ -133,6 +126,18 @@ class ControlFunctionRanker(Method):
             candidates=candidates,
             fixed=np.full(len(names), self._at_inference()) if self._foldable() else None,
             extra=self._facts(stage_one, ranker, trial.setting),
+        )
+
+    def _stage_one(self, log: ClickLog) -> StageOne:
+        if isinstance(self.stage_one, StageOne):
+            return self.stage_one
+        return fit_stage_one(
+            log,
+            learner=self.stage_one,
+            rank_target=self.rank_target,
+            cross_fit=self.cross_fit,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
         )
 
     def _trials(
