@@ -1,0 +1,46 @@
+"""A cell: how clicks are made from judged data. Experiments differ in their cells and in what methods are told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from unskew._options import LoggingPolicy, ShockScope
+from unskew.simulation.production import BASE_SHARE
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The settings of the simulator, as `unskew.simulate` takes them; the defaults are the paper's base case.
+
+    >>> Cell(eta=2.0).said, Cell().said
+    ('eta=2.0', 'base')
+    """
+
+    eta: float = 1.0
+    noise: float = 0.0
+    passes: int = 10
+    production: float = BASE_SHARE
+    landmarks: tuple[int, ...] = ()
+    policy: LoggingPolicy = "production"
+    hidden: int = 0
+    shock: float = 0.0
+    shock_moves_clicks: bool = False
+    shock_per: ShockScope = "item"
+
+    def settings(self) -> dict[str, Any]:
+        """For `simulate(data, **settings)`."""
+        return asdict(self)
+
+    @property
+    def said(self) -> str:
+        """What differs from the base case, in one line."""
+        base, mine = asdict(Cell()), asdict(self)
+        return ", ".join(f"{name}={value}" for name, value in mine.items() if value != base[name]) or "base"
+
+    def for_oracle(self) -> Cell:
+        """The cell as the oracle sees it: which features there are, and no clicks.
+
+        Cells that differ in their clicks alone have one oracle, which is then fitted once.
+        """
+        return replace(Cell(), passes=1, hidden=self.hidden, production=self.production if self.hidden else BASE_SHARE)

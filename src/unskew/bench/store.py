@@ -1,0 +1,151 @@
+"""A run's folder: finished units, failures, plans. What is in it is whole, whenever the run was killed.
+
+RUN/plans/EXPERIMENT@DATA.json   the units behind every number of a table
+RUN/units/KEY.parquet            the metrics of every test query
+RUN/units/KEY.json               settings, versions, times, chosen candidate, curves; written last: it is the mark
+                                 of a finished unit
+RUN/failures/KEY.json            units that failed, with their errors, until they succeed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from unskew._files import atomic_path
+from unskew.bench.plan import Plan
+from unskew.bench.units import Unit
+from unskew.bench.work import Result
+from unskew.errors import DataError
+
+_PACKAGES = ("unskew", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost-cpu", "torch", "polars")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A unit that failed, and why; times : how often it was tried."""
+
+    key: str
+    said: str
+    error: str
+    traceback: str
+    times: int
+
+
+class Store:
+    """Reads and writes a run's folder. One process writes; every file appears whole or not at all."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Store:
+        """The store of a folder that holds a run, or an error that says what is missing."""
+        store = cls(folder)
+        if not any((store.folder / "plans").glob("*.json")):
+            raise DataError(
+                f"{folder} is not the folder of a run: it has no plans/*.json. "
+                "Make one with: unskew bench run EXPERIMENT --out FOLDER"
+            )
+        return store
+
+    # Units
+
+    def is_done(self, unit: Unit) -> bool:
+        return self._unit(unit.key, "json").is_file() and self._unit(unit.key, "parquet").is_file()
+
+    def write(self, unit: Unit, result: Result) -> None:
+        """Keep a finished unit; its failure, if it had failed before, is forgotten."""
+        frame = pl.DataFrame({"query_id": result.query_ids, **result.metrics})
+        content = BytesIO()
+        frame.write_parquet(content)
+        _write(self._unit(unit.key, "parquet"), content.getvalue())
+        record = {
+            "unit": unit.to_dict(),
+            "seconds": result.seconds,
+            "versions": versions(),
+            "values": result.values,
+            **result.record,
+        }
+        _write_json(self._unit(unit.key, "json"), record)
+        self._failure(unit).unlink(missing_ok=True)
+
+    def record(self, unit: Unit) -> dict[str, Any]:
+        """What was written beside the metrics: settings, versions, times, chosen candidate, curves."""
+        return json.loads(self._unit(unit.key, "json").read_text(encoding="utf-8"))
+
+    def per_query(self, unit: Unit) -> pl.DataFrame:
+        """One row a test query: query_id, one column a metric; NaN where the query has no relevant item."""
+        return pl.read_parquet(self._unit(unit.key, "parquet"))
+
+    # Failures
+
+    def fail(self, unit: Unit, error: str, traceback: str = "") -> None:
+        """Keep why a unit failed."""
+        before = self.failure(unit)
+        times = 1 if before is None else before.times + 1
+        _write_json(self._failure(unit), vars(Failure(unit.key, unit.said, error, traceback, times)))
+
+    def failure(self, unit: Unit) -> Failure | None:
+        try:
+            return Failure(**json.loads(self._failure(unit).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    # Plans
+
+    def write_plan(self, plan: Plan) -> None:
+        with atomic_path(self.folder / "plans" / f"{_slug(plan.experiment)}@{_slug(plan.data)}.json") as path:
+            path.write_text(plan.to_json(), encoding="utf-8")
+
+    def plans(self) -> Iterator[Plan]:
+        """Every experiment of the folder, by name."""
+        for path in sorted((self.folder / "plans").glob("*.json")):
+            try:
+                yield Plan.from_json(path.read_text(encoding="utf-8"))
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(f"{path} is not a plan that this version reads. Run the experiment again.") from error
+
+    def _unit(self, key: str, suffix: str) -> Path:
+        return self.folder / "units" / f"{key}.{suffix}"
+
+    def _failure(self, unit: Unit) -> Path:
+        return self.folder / "failures" / f"{unit.key}.json"
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what decides the numbers."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _write_json(target: Path, document: dict[str, Any]) -> None:
+    _write(target, (json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def _write(target: Path, content: bytes) -> None:
+    with atomic_path(target) as path, path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # before it gets its name, so that a power cut leaves no empty file behind
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)

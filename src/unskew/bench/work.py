@@ -1,0 +1,201 @@
+"""Doing a unit of work: fit, rank the test queries, measure."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.bench.collection import Collection
+from unskew.bench.experiments import CONTROL
+from unskew.bench.material import Material, make_material
+from unskew.bench.units import Unit
+from unskew.control.density import grid_density
+from unskew.control.diagnostics import diagnose
+from unskew.data.clicks import ClickLog
+from unskew.deploy.manifest import plain
+from unskew.evaluation.metrics import PerQuery, per_query
+from unskew.method import Candidate, Method, PositionCurve
+from unskew.rankers.make import RANKERS, make_ranker
+from unskew.registry import make_method
+
+# Points of a residual density that is kept for figures.
+_DENSITY_POINTS = 201
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a unit came to.
+
+    query_ids, metrics : the test queries and their values, NaN where a query has no relevant item; none for units
+        that rank nothing.
+    values : single numbers, for such units.
+    record : settings, chosen candidate, curves, facts about the log, as JSON has them.
+    seconds : log, stage_one, fit, test.
+    """
+
+    query_ids: list[Any] = field(default_factory=list)
+    metrics: PerQuery = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Bench:
+    """A place to work at: keeps the collection, and the log of the group it is at."""
+
+    def __init__(self, collection: Collection, *, threads: int = 1) -> None:
+        self.collection = collection
+        self.threads = threads
+        self._at: tuple[Any, Material] | None = None
+
+    def material(self, unit: Unit) -> Material:
+        """The unit's log; made once as long as units of its group follow each other."""
+        if self._at is None or self._at[0] != unit.group:
+            self._at = None  # let go of the old log before the new one is made
+            self._at = unit.group, make_material(self.collection, unit.cell, unit.fold, unit.seed)
+        return self._at[1]
+
+    def do(self, unit: Unit) -> Result:
+        """Do one unit."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about one log in a thousand; the record has the facts
+            material = self.material(unit)
+            return residuals(material, unit) if unit.kind == "residuals" else ranking(material, unit, self.threads)
+
+
+def ranking(material: Material, unit: Unit, threads: int) -> Result:
+    """Fit the method and measure how it ranks the test queries."""
+    fitted = [_fit_best(material, unit, log, threads) for log in _parts(material.log, unit.average)]
+    started = time.perf_counter()
+    test = material.test
+    scores = np.mean([one.model.predict(test) for one in fitted], axis=0)
+    largest = test.max_grade if test.max_grade is not None else int(test.require_grades("Testing").max())
+    metrics = per_query(test.require_grades("Testing"), scores, test.offsets, max_grade=largest, seed=unit.seed)
+    first = fitted[0]
+    record = {
+        "log": material.facts,
+        "planted_curve": _first(material.curve),
+        "curve": _curve(first.model.bias_),
+        "chosen": first.chosen,
+        "candidates": first.candidates,
+        "learnt": first.model.outcome_.extra,
+    }
+    seconds = {
+        "log": material.seconds,
+        "stage_one": sum(one.stage_one for one in fitted),
+        "fit": sum(one.seconds for one in fitted),
+        "test": time.perf_counter() - started,
+    }
+    return Result(test.query_ids.to_list(), metrics, {}, plain(record), seconds)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    model: Method
+    candidates: list[dict[str, Any]]
+    chosen: dict[str, Any] | None
+    stage_one: float
+    seconds: float
+
+
+def _fit_best(material: Material, unit: Unit, log: ClickLog, threads: int) -> _Fit:
+    """Fit with every learning rate and keep the model that validation likes best; of equals the first."""
+    tried: list[dict[str, Any]] = []
+    best: tuple[float, Method, dict[str, Any] | None] | None = None
+    stage_one, started = 0.0, time.perf_counter()
+    for rate in unit.rates or (None,):
+        options = dict(unit.options)
+        if unit.method in CONTROL and log is material.log:
+            # Fitted once for all units of this log that need it, and timed apart.
+            options["stage_one"], stage_one = material.stage_one(options.get("stage_one", "ridge"), unit.seed, threads)
+        model = _method(unit, options, rate, threads)
+        model.fit(log, validation=material.validation)
+        told = {} if rate is None else {"learning_rate": rate}
+        tried += [{"setting": {**told, **c.setting}, "score": c.score} for c in model.candidates_]
+        score, top = max(
+            ((_score(c), {**told, **c.setting}) for c in model.candidates_), key=itemgetter(0), default=(-np.inf, None)
+        )
+        if best is None or score > best[0]:
+            best = score, model, top
+    assert best is not None
+    seconds = time.perf_counter() - started
+    return _Fit(best[1], tried, best[2], stage_one, seconds)
+
+
+def _score(candidate: Candidate) -> float:
+    return -np.inf if candidate.score is None else candidate.score
+
+
+def _method(unit: Unit, options: dict[str, Any], rate: float | None, threads: int) -> Method:
+    """The unit's method; a learning rate and a net's settings go to the ranker, or to a method that is its own."""
+    model = make_method(unit.method, preset=unit.preset, random_state=unit.seed, n_jobs=threads)
+    known = model.get_params(deep=False)
+    own = {**dict(unit.net), **({"learning_rate": rate} if rate else {})}
+    if "ranker" in known and unit.ranker in RANKERS:
+        options["ranker"] = unit.ranker
+        if own:
+            options["ranker"] = make_ranker(
+                unit.ranker, preset=unit.preset, random_state=unit.seed, n_jobs=threads, **own
+            )
+    else:
+        options.update({name: value for name, value in own.items() if name in known})
+    if "tune_on" in known:
+        options["tune_on"] = unit.tune_on
+    return model.set_params(**options)
+
+
+def _parts(log: ClickLog, count: int) -> Iterator[ClickLog]:
+    """The log, or as many logs as asked for, each without a part of the queries."""
+    if count == 1:
+        yield log
+        return
+    order = np.random.default_rng(0).permutation(log.queries)
+    for part in range(count):
+        yield log.take_queries(np.sort(np.delete(order, np.s_[part::count])))
+
+
+def residuals(material: Material, unit: Unit) -> Result:
+    """What stage one leaves over: its size, its spread, and whether the spread changes with the features."""
+    stage_one, seconds = material.stage_one(dict(unit.options).get("stage_one", "ridge"), unit.seed, None)
+    started = time.perf_counter()
+    found = diagnose(material.log, stage_one=stage_one, seed=unit.seed)
+    density = grid_density(stage_one.statistics)
+    at = np.linspace(density.grid[0], density.grid[-1], _DENSITY_POINTS)
+    values = {
+        "mean |residual|": stage_one.statistics.mean_absolute,
+        "variance": stage_one.statistics.variance,
+        "FK": found.spread.pooled_statistic,
+        "FK p": found.spread.pooled_p,
+        "features with changing spread": found.spread.n_rejected / max(found.spread.n_tested, 1),
+        "r2": found.r2,
+    }
+    record = {
+        "log": material.facts,
+        "density": {"residual": at, "density": np.interp(at, density.grid, density.density)},
+        "diagnostics": found.to_dict(),
+    }
+    times = {"log": material.seconds, "stage_one": seconds, "fit": 0.0, "test": time.perf_counter() - started}
+    return Result([], {}, {name: float(value) for name, value in values.items()}, plain(record), times)
+
+
+def _curve(bias: PositionCurve | None) -> dict[str, Any] | None:
+    if bias is None:
+        return None
+    return {
+        "position": bias.position,
+        "value": bias.value,
+        "low": bias.low,
+        "high": bias.high,
+        "confidence": bias.confidence,
+    }
+
+
+def _first(curve: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64] | None:
+    return None if curve is None else curve[:100]
