@@ -19,9 +19,8 @@ def as_matrix(features: Any, names: Sequence[str]) -> npt.NDArray[np.float32]:
     """
     if hasattr(features, "feature_names") and hasattr(features, "features"):  # RankingData
         return _pick(features.features, list(features.feature_names), names)
-    columns = getattr(features, "columns", None)
-    if columns is None and hasattr(features, "column_names"):  # an Arrow table
-        columns = features.column_names
+    # An Arrow table has columns too, but they are not names.
+    columns = getattr(features, "column_names", None) or getattr(features, "columns", None)
     if columns is not None:
         return _from_frame(features, [str(column) for column in columns], names)
     matrix = np.asarray(features)
@@ -51,7 +50,10 @@ def _from_frame(frame: Any, have: list[str], names: Sequence[str]) -> npt.NDArra
     if not isinstance(frame, pl.DataFrame):
         selected = frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]
         if type(frame).__module__.startswith("pandas"):
-            return np.ascontiguousarray(selected.to_numpy(dtype=np.float32))
+            try:
+                return np.ascontiguousarray(selected.to_numpy(dtype=np.float32, na_value=np.nan))
+            except (TypeError, ValueError) as error:
+                raise FeatureError(f"Features must be numbers, but a column of the frame is not: {error}.") from error
         frame = pl.DataFrame(selected)
     text = [name for name in names if not (frame[name].dtype.is_numeric() or frame[name].dtype == pl.Boolean)]
     if text:

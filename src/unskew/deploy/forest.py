@@ -176,7 +176,7 @@ def round_down(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """
     with np.errstate(over="ignore"):
         near = values.astype(np.float32)
-    return np.where(near > values, np.nextafter(near, np.float32(-np.inf)), near)
+        return np.where(near > values, np.nextafter(near, np.float32(-np.inf)), near)
 
 
 def _around_zero(threshold: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

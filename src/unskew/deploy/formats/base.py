@@ -68,8 +68,9 @@ def exact_trees(request: Request, engine: str, *, nan: bool = True) -> Forest:
     nan : whether the engine has missing values at all; one without takes them for 0.
     """
     if request.model.kind not in ("lightgbm", "xgboost"):
+        reason = "has no layers of ELU and layer norms" if request.model.kind == "net" else "has no such linear model"
         raise ExportError(
-            f"{engine} cannot run this model ({request.model.kind}) exactly. Export it to onnx, "
+            f"{engine} {reason}, so it cannot run this model ({request.model.kind}) exactly. Export it to onnx, "
             "or train with the ranker 'lambdamart'."
         )
     forest = forest_of(request.model)

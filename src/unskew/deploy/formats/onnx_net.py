@@ -1,4 +1,4 @@
-"""A folded net as an ONNX graph: standardise, clip, then normalise, multiply and ELU layer by layer."""
+"""A folded net as an ONNX graph: standardise, clip, multiply; then ELU, normalise, multiply, layer by layer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from unskew.errors import ExportError
 from unskew.rankers.net_scorer import NetScorer
 
 INPUT, OUTPUT = "features", "score"
+_PARTS = ("weight", "bias")
 
 
 def net_graph(model: Model) -> tuple[list[Any], list[Any]]:
-    """Nodes and constants: z = clip((x - mean) / scale), a = W LN(z) + b, then a = W LN(elu(a)) + b."""
+    """Nodes and constants: z = clip((x - mean) / scale), a = W z + b, then a = W LN(elu(a)) + b."""
     from onnx import helper, numpy_helper
 
     net = NetScorer.from_bytes(next(iter(model.files.values())), model.manifest["info"])
@@ -43,19 +44,12 @@ def net_graph(model: Model) -> tuple[list[Any], list[Any]]:
         entering = f"layer_in_{layer}"
         if layer:
             nodes.append(helper.make_node("Elu", [f"layer_out_{layer - 1}"], [entering], alpha=1.0))
-        gain, shift = (
-            constant(f"norm{layer}_{part}", net.tensors[f"norm{layer}.{part}"]) for part in ("weight", "bias")
-        )
-        weight, bias = (
-            constant(f"linear{layer}_{part}", net.tensors[f"linear{layer}.{part}"]) for part in ("weight", "bias")
-        )
-        normal = f"normal_{layer}"
-        nodes.append(
-            helper.make_node(
-                "LayerNormalization", [entering, gain, shift], [normal], axis=-1, epsilon=float(net.epsilon)
-            )
-        )
-        nodes.append(helper.make_node("Gemm", [normal, weight, bias], [f"layer_out_{layer}"], transB=1))
+            normal = [constant(f"norm{layer}_{part}", net.tensors[f"norm{layer}.{part}"]) for part in _PARTS]
+            epsilon = float(net.epsilon)
+            inputs, entering = [entering, *normal], f"normal_{layer}"
+            nodes.append(helper.make_node("LayerNormalization", inputs, [entering], axis=-1, epsilon=epsilon))
+        linear = [constant(f"linear{layer}_{part}", net.tensors[f"linear{layer}.{part}"]) for part in _PARTS]
+        nodes.append(helper.make_node("Gemm", [entering, *linear], [f"layer_out_{layer}"], transB=1))
     nodes.append(
         helper.make_node(
             "Reshape", [f"layer_out_{net.n_layers - 1}", constant("one_axis", np.array([-1], dtype=np.int64))], [OUTPUT]

@@ -67,7 +67,8 @@ def without_slack(threshold: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.fl
     for direction in (np.float32(-np.inf), np.float32(np.inf)):
         step = tries[0]
         for _ in range(_NEIGHBOURS):
-            step = np.clip(np.nextafter(step, direction), -LARGEST, LARGEST)
+            with np.errstate(over="ignore"):
+                step = np.clip(np.nextafter(step, direction), -LARGEST, LARGEST)
             tries.append(step)
     candidates = np.stack(tries, axis=1)
     with np.errstate(over="ignore"):

@@ -1,0 +1,166 @@
+"""The saved model: what it scores, what it refuses, what loading costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import unskew
+from unskew.data.ranking import RankingData
+from unskew.deploy.manifest import digest
+from unskew.deploy.model import Model, load
+from unskew.errors import FeatureError, ModelFileError, OutputError
+
+Models = dict[str, Model]
+
+
+@pytest.mark.parametrize("kind", ["plain", "missing", "categorical", "zeros", "forest", "linear"])
+def test_a_saved_model_scores_as_before(models: Models, candidates: np.ndarray, tmp_path: Path, kind: str) -> None:
+    model = models[kind]
+    model.save(tmp_path / "model")
+    loaded = unskew.load(tmp_path / "model")
+    assert loaded.feature_names == model.feature_names
+    assert loaded.manifest == model.manifest
+    np.testing.assert_array_equal(loaded.predict(candidates), model.predict(candidates))
+
+
+def test_scores_are_lightgbms(make_booster: Callable[..., lgb.Booster], candidates: np.ndarray, models: Models) -> None:
+    whole = np.hstack([candidates, np.zeros((len(candidates), 2), dtype=np.float32)])
+    for kind, options in {"missing": {"missing": True}, "plain": {}}.items():
+        expected = make_booster(**options).predict(whole, raw_score=True)
+        np.testing.assert_array_equal(models[kind].predict(candidates), expected)
+
+
+def test_a_random_forest_gives_its_mean(models: Models, candidates: np.ndarray) -> None:
+    booster = lgb.Booster(model_str=models["forest"].files["model.txt"].decode())
+    np.testing.assert_allclose(models["forest"].predict(candidates), booster.predict(candidates), rtol=1e-12)
+
+
+def test_features_are_matched_by_name(models: Models, candidates: np.ndarray) -> None:
+    model = models["plain"]
+    expected = model.predict(candidates)
+    shuffled = [3, 0, 4, 1, 2]
+    names = [model.feature_names[i] for i in shuffled]
+    frame = pl.DataFrame(dict(zip(names, candidates[:, shuffled].T))).with_columns(other=pl.lit("text"))
+    data = RankingData.from_arrays(candidates[:, shuffled], sizes=[len(candidates)], feature_names=names)
+    for given in (frame, frame.to_pandas(), frame.to_arrow(), data, candidates.astype(np.float64)):
+        np.testing.assert_array_equal(model.predict(given), expected)
+    assert model.predict(candidates[0]).tolist() == expected[:1].tolist()
+    assert model.predict(candidates[:0]).shape == (0,)
+    with pytest.raises(FeatureError, match="missing: 'pagerank'"):
+        model.predict(frame.drop("pagerank"))
+    with pytest.raises(FeatureError, match="takes 5 features"):
+        model.predict(candidates[:, :4])
+    for text in (pd.DataFrame({name: ["a"] for name in names}), frame.with_columns(pagerank=pl.lit("x")), [["a"] * 5]):
+        with pytest.raises(FeatureError, match="numbers"):
+            model.predict(text)
+    gaps = frame.to_pandas().astype({"pagerank": "Float64"})
+    gaps.loc[0, "pagerank"] = pd.NA
+    hollow = candidates.copy()
+    hollow[0, 1] = np.nan
+    np.testing.assert_array_equal(models["missing"].predict(gaps), models["missing"].predict(hollow))
+
+
+def test_missing_values_only_where_they_mean_something(models: Models, candidates: np.ndarray) -> None:
+    hollow = candidates.copy()
+    hollow[3, 1] = np.nan
+    assert np.isfinite(models["missing"].predict(hollow)).all()
+    with pytest.raises(FeatureError, match=r"pagerank.*row 4"):
+        models["linear"].predict(hollow)
+
+
+def test_many_threads_get_the_same_scores(models: Models, candidates: np.ndarray) -> None:
+    model = models["missing"]
+    expected = model.predict(candidates)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda start: model.predict(candidates[start::7]), [i % 7 for i in range(200)]))
+    for i, answer in enumerate(answers):
+        np.testing.assert_array_equal(answer, expected[i % 7 :: 7])
+
+
+def test_scoring_imports_nothing_of_the_training_side(models: Models, tmp_path: Path) -> None:
+    models["plain"].save(tmp_path / "model")
+    script = (
+        "import sys, numpy, unskew\n"
+        f"unskew.load({str(tmp_path / 'model')!r}).predict(numpy.zeros((2, 5)))\n"
+        "heavy = {'sklearn', 'pandas', 'polars', 'torch', 'scipy', 'lightgbm', 'xgboost'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert 'unskew.method' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_manifest_tells_where_a_model_came_from(models: Models, tmp_path: Path) -> None:
+    models["plain"].save(tmp_path / "model")
+    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
+    assert manifest["format_version"] == 1
+    assert set(manifest["libraries"]) >= {"unskew", "numpy", "lightgbm"}
+    assert manifest["folded"]["term_gain"] > 0.1
+    assert manifest["files"]["model.txt"]["sha256"] == digest((tmp_path / "model/model.txt").read_bytes())
+
+
+def test_saving_is_all_or_nothing(models: Models, tmp_path: Path) -> None:
+    model = models["plain"]
+    target = tmp_path / "model"
+    model.save(target)
+    model.save(target)  # a model may be replaced
+    assert sorted(path.name for path in target.iterdir()) == ["manifest.json", "model.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    with pytest.raises(OutputError, match="exists already"):
+        model.save(target, overwrite=False)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/chapter.txt").write_text("years of work")
+    with pytest.raises(OutputError, match="other things in it"):
+        model.save(tmp_path / "thesis")
+    assert (tmp_path / "thesis/chapter.txt").exists()
+
+
+def _change(folder: Path, **values: object) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "model.txt").write_bytes((f / "model.txt").read_bytes()[:-9]), "cut short or edited"),
+        (lambda f: (f / "model.txt").write_bytes((f / "model.txt").read_bytes()[:-1] + b"x"), "checksum differs"),
+        (lambda f: (f / "model.txt").unlink(), "Copy the whole model folder"),
+        (lambda f: (f / "manifest.json").unlink(), "Cannot read"),
+        (lambda f: (f / "manifest.json").write_text("{"), "not JSON"),
+        (lambda f: (f / "manifest.json").write_text("[" * 100_000), "nested too deeply"),
+        (lambda f: (f / "manifest.json").write_text("{}"), "not the manifest"),
+        (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe"), "not UTF-8|not JSON"),
+        (lambda f: _change(f, format_version=99), r"newer unskew.*pip install -U"),
+        (lambda f: _change(f, kind="pickle"), "unknown kind"),
+        (lambda f: _change(f, features=["a", "a"]), "each once"),
+        (lambda f: _change(f, features=["a"]), "takes 5 features"),
+        (lambda f: _change(f, files={"../../etc/passwd": {"bytes": 1, "sha256": ""}}), "alone"),
+        (lambda f: _change(f, files={"model.txt": {"bytes": "many"}}), "how long"),
+        (lambda f: ((f / "model.txt").unlink(), os.mkfifo(f / "model.txt")), "not a file"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    models: Models, tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    folder = tmp_path / "model"
+    models["plain"].save(folder)
+    damage(folder)
+    with pytest.raises(ModelFileError, match=message):
+        load(folder)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="unskew fit"):
+        load(tmp_path / "nothing")
