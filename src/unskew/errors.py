@@ -38,6 +38,10 @@ class LogError(DataError):
     """A click log that contradicts itself: positions, clicks, sessions."""
 
 
+class PartitionError(DataError):
+    """A log in parts whose parts do not hold whole queries."""
+
+
 class KeyMismatchError(DataError):
     """Two tables whose keys do not fit together."""
 
@@ -60,6 +64,10 @@ class ExportError(UnskewError, ValueError):
 
 class OutputError(UnskewError, OSError):
     """A file or folder that cannot be written."""
+
+
+class ClusterError(UnskewError, RuntimeError):
+    """A cluster that cannot be reached, or that lost more than it could make good."""
 
 
 class MissingExtraError(UnskewError, ImportError):

@@ -13,3 +13,4 @@ from unskew.cli import rank
 from unskew.cli import evaluate
 from unskew.cli import methods
 from unskew.cli import export
+from unskew.cli import partition

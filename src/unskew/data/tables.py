@@ -111,25 +111,33 @@ def _refuse_repeated(names: Sequence[str]) -> None:
         seen.add(name)
 
 
+def parquet_files(path: Path) -> list[Path] | None:
+    """The files of a folder of Parquet, or the one file; None for a file that is not Parquet."""
+    if not path.is_dir():
+        return [path] if head_of(path).startswith(_PARQUET) else None
+    parts = sorted(part for part in path.glob("*.parquet") if not part.name.startswith((".", "_")))
+    if not parts:
+        raise FileFormatError(f"{path} is a folder without Parquet files. Name a file, or a folder of *.parquet.")
+    return parts
+
+
 def _open_path(path: Path) -> Table:
     if path.is_dir():
-        parts = sorted(part for part in path.glob("*.parquet") if not part.name.startswith((".", "_")))
-        if not parts:
-            raise FileFormatError(f"{path} is a folder without Parquet files. Name a file, or a folder of *.parquet.")
-        return _open_parquet(parts, str(path))
-    head = _head(path)
+        return _open_parquet(parquet_files(path) or [], str(path))
+    head = head_of(path)
     if not head.strip():
         raise FileFormatError(f"{path} is empty.")
     if head.startswith(_PARQUET):
         return _open_parquet([path], str(path))
     if head.startswith(_ARROW):
-        with _reading(path, "an Arrow file"):
+        with reading(path, "an Arrow file"):
             frame = pl.read_ipc(path)
         return Table(dict(frame.schema), frame.height, frame.select, str(path))
     return _open_csv(path, head)
 
 
-def _head(path: Path, size: int = 1 << 16) -> bytes:
+def head_of(path: Path, size: int = 1 << 16) -> bytes:
+    """The first bytes of a file."""
     try:
         with path.open("rb") as file:
             return file.read(size)
@@ -142,18 +150,18 @@ def _head(path: Path, size: int = 1 << 16) -> bytes:
 def _open_parquet(parts: list[Path], source: str) -> Table:
     schemas = []
     for part in parts:
-        with _reading(part, "a Parquet file"):
+        with reading(part, "a Parquet file"):
             schemas.append(pl.scan_parquet(part, glob=False).collect_schema())
     for part, schema in zip(parts[1:], schemas[1:], strict=True):
         if schema != schemas[0]:
             raise FileFormatError(_difference(part, schema, parts[0], schemas[0]))
-    with _reading(parts[0], "a Parquet file"):
+    with reading(parts[0], "a Parquet file"):
         scan = pl.scan_parquet(parts, glob=False, hive_partitioning=False)
         height = int(scan.select(pl.len()).collect().item())
         metadata = pl.read_parquet_metadata(parts[0])
 
     def take(names: Sequence[str]) -> pl.DataFrame:
-        with _reading(Path(source), "a Parquet file"):
+        with reading(Path(source), "a Parquet file"):
             return scan.select(list(names)).collect()
 
     return Table(dict(schemas[0]), height, take, source, metadata)
@@ -186,7 +194,7 @@ def _open_csv(path: Path, head: bytes) -> Table:
     if compressed == "xz":
         raise FileFormatError(f"{path} is compressed with xz; tables may be gzip or zstandard. Unpack it first.")
     separator = ("\t" if ".tsv" in path.suffixes else ",") if compressed else _separator(head)
-    with _reading(path, "a CSV file"):
+    with reading(path, "a CSV file"):
         frame = _read_csv(path, separator)
     repeated = [name for name in frame.columns if "_duplicated_" in name]
     if repeated:
@@ -230,7 +238,8 @@ def _shorten(line: bytes, length: int = 60) -> str:
 
 
 @contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn what polars says about an unreadable file into an error that names it."""
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, EOFError) as error:
