@@ -19,3 +19,6 @@ ControlForm = Literal["interaction", "residual"]
 
 LoggingPolicy = Literal["production", "random"]
 ShockScope = Literal["item", "session"]
+
+Half = Literal["development", "untouched"]
+TableFormat = Literal["markdown", "csv", "latex"]

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from unskew._options import Half
 from unskew.bench.halves import development_half, untouched_half
 from unskew.data.clicks import ClickLog
 from unskew.data.fingerprint import fingerprint as log_fingerprint
@@ -18,7 +19,6 @@ from unskew.data.ranking import RankingData
 from unskew.errors import DataError, SettingError
 from unskew.evaluation.folds import Fold, query_folds
 
-Half = Literal["development", "untouched"]
 Parts = tuple[RankingData | ClickLog, RankingData, RankingData]
 
 # Three parts to train on, one to choose on, one to test on.

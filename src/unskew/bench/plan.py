@@ -93,6 +93,8 @@ class Plan:
         return cls(**{**known, **tuples, "source": Source(**document["source"]), "entries": tuple(entries)})
 
 
+# What a table calls the "method" and the "ranker" of an experiment that looks at stage one alone.
+STAGE_ONE = ("stage-one", "none")
 _PLAIN = ("experiment", "asks", "kind", "preset", "data", "dataset", "how", "folds", "seeds", "notes")
 
 
@@ -105,7 +107,7 @@ def make_plan(request: Request, collection: Collection, source: Source) -> Plan:
         raise SettingError(f"--seeds and --average must be 1 or greater, but are {count} and {request.average}.")
     seeds = tuple(range(request.seed, request.seed + count))
     entries = [
-        Entry(setting.name, method, ranker, unit)
+        Entry(setting.name, *(STAGE_ONE if what.kind == "residuals" else (method, ranker)), unit)
         for setting in settings_of(what, request.preset)
         for method, ranker in method_pairs(what, setting, request)
         for seed in seeds
@@ -126,6 +128,20 @@ def make_plan(request: Request, collection: Collection, source: Source) -> Plan:
         notes=tuple(_notes(what, size, request, folds, collection)),
         entries=tuple(entries),
     )
+
+
+def count_units(name: str, preset: Preset) -> int:
+    """Units that a preset makes of an experiment with five folds.
+
+    >>> count_units("validation", "default")
+    20
+    """
+    anything = Collection("", None, "", 1 if experiment(name).needs_log else PARTS, _no_data, "")
+    return len(make_plan(Request(name, preset), anything, Source("")).units)
+
+
+def _no_data(fold: int) -> Any:
+    raise AssertionError("counting needs no data")
 
 
 def method_pairs(what: Experiment, setting: Setting, request: Request) -> list[tuple[str, str]]:
@@ -171,7 +187,7 @@ def _unit(
 ) -> Unit:
     told: Mapping[str, Any] = setting.options if method in CONTROL else {}
     if what.kind == "residuals":
-        return Unit(data, setting.cell, fold, seed, "stage-one", "none", "residuals", options=pairs(told))
+        return Unit(data, setting.cell, fold, seed, *STAGE_ONE, "residuals", options=pairs(told))
     given = budget(method, ranker, told, _tries(what, size))
     return Unit(
         data=data,

@@ -156,6 +156,14 @@ def default_source(request: Request, data: str | None = None, **given: object) -
     return source
 
 
+def finish(out: str | os.PathLike[str]) -> list[Path]:
+    """Write the tables of everything in the folder, beside it; with the same units done, the same bytes."""
+    from unskew.bench.formats import write_tables
+    from unskew.bench.outcomes import open_run
+
+    return write_tables(open_run(out), Path(out))
+
+
 def _check_extras(units: Sequence[Unit]) -> None:
     """Refuse before anything is done what could only fail: rankers whose package is not there."""
     needed = dict.fromkeys(unit.ranker for unit in units)

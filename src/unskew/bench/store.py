@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +23,7 @@ from typing import Any
 import polars as pl
 
 from unskew._files import atomic_path
+from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.plan import Plan
 from unskew.bench.units import Unit
 from unskew.bench.work import Result
@@ -109,19 +109,24 @@ class Store:
         with atomic_path(self.folder / "plans" / f"{_slug(plan.experiment)}@{_slug(plan.data)}.json") as path:
             path.write_text(plan.to_json(), encoding="utf-8")
 
-    def plans(self) -> Iterator[Plan]:
-        """Every experiment of the folder, by name."""
-        for path in sorted((self.folder / "plans").glob("*.json")):
-            try:
-                yield Plan.from_json(path.read_text(encoding="utf-8"))
-            except (ValueError, KeyError, TypeError) as error:
-                raise DataError(f"{path} is not a plan that this version reads. Run the experiment again.") from error
+    def plans(self) -> list[Plan]:
+        """Every experiment of the folder, in the order of the catalogue."""
+        found = [_read_plan(path) for path in sorted((self.folder / "plans").glob("*.json"))]
+        order = {name: place for place, name in enumerate(EXPERIMENTS)}
+        return sorted(found, key=lambda plan: (plan.data, order.get(plan.experiment, len(order))))
 
     def _unit(self, key: str, suffix: str) -> Path:
         return self.folder / "units" / f"{key}.{suffix}"
 
     def _failure(self, unit: Unit) -> Path:
         return self.folder / "failures" / f"{unit.key}.json"
+
+
+def _read_plan(path: Path) -> Plan:
+    try:
+        return Plan.from_json(path.read_text(encoding="utf-8"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is not a plan that this version reads. Run the experiment again.") from error
 
 
 @cache

@@ -12,5 +12,6 @@ from unskew.cli import fit
 from unskew.cli import rank
 from unskew.cli import evaluate
 from unskew.cli import methods
+from unskew.cli import bench
 from unskew.cli import export
 from unskew.cli import partition

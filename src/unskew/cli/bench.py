@@ -1,0 +1,227 @@
+"""`unskew bench`: the experiments: list them, run them, show what came out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from unskew._options import Half, Preset, TableFormat
+from unskew.cli import app
+from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.running import running
+
+if TYPE_CHECKING:  # the library is loaded by the command that runs, not by the help page
+    from unskew.bench.run import RunSummary
+
+bench = typer.Typer(
+    name="bench",
+    help="The paper's experiments on any judged data: list them, run them, show what came out.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+app.add_typer(bench)
+
+PRESETS: tuple[Preset, ...] = ("smoke", "default", "paper")
+
+
+@bench.command("list")
+@command
+def list_command(json: Json = False, seed: Seed = 0, quiet: Quiet = False, debug: Debug = False) -> None:
+    """What can be run, what it asks, and how many fits each preset makes (with five folds).
+
+    Example: [bold]unskew bench list[/bold]
+    """
+    from unskew.bench.experiments import EXPERIMENTS
+    from unskew.bench.plan import count_units
+
+    voice = Voice(json, quiet)
+    counts = {name: {preset: count_units(name, preset) for preset in PRESETS} for name in EXPERIMENTS}
+    table = Table("experiment", "asks", *PRESETS, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for name, what in EXPERIMENTS.items():
+        table.add_row(name, what.asks, *(f"{counts[name][preset]:,}" for preset in PRESETS))
+    voice.say(table)
+    voice.say("\nExperiments that are run into one folder share the fits they have in common.")
+    documents = [
+        {
+            "name": name,
+            "asks": what.asks,
+            "settings": [setting.name for setting in what.settings],
+            "methods": list(what.methods),
+            "units": counts[name],
+        }
+        for name, what in EXPERIMENTS.items()
+    ]
+    voice.result({"experiments": documents})
+
+
+@bench.command("run")
+@command
+def run_command(
+    experiments: Annotated[list[str], typer.Argument(metavar="EXPERIMENT…", help="Names that `bench list` shows.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run's folder; running again goes on where it was.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="Judged data: LETOR text, Parquet, CSV, a registered name, or synthetic[:queries]."),
+    ] = None,
+    max_grade: Annotated[int | None, typer.Option(help="The collection's largest grade.", min=1)] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these, by commas: naive,oracle,cfc or cfc/dnn.")] = None,
+    rankers: Annotated[str | None, typer.Option(help="Only these, by commas: lambdamart,dnn,xgboost.")] = None,
+    folds: Annotated[int | None, typer.Option(help="Folds to test on, of five.", min=1)] = None,
+    seeds: Annotated[int | None, typer.Option(help="Click seeds.", min=1)] = None,
+    preset: Annotated[Preset, typer.Option(help="How large: seconds, an hour, or as published.")] = "default",
+    jobs: Annotated[int | None, typer.Option(help="Processes; one a core without it, 0: this one.", min=0)] = None,
+    threads: Annotated[int | None, typer.Option(help="Cores a process may use.", min=1)] = None,
+    average: Annotated[int, typer.Option(help="Mean of so many models, each without a part of the log.", min=1)] = 1,
+    half: Annotated[Half | None, typer.Option(help="Only this half of the queries, split once by their ids.")] = None,
+    log: Annotated[str | None, typer.Option(help="rq3: the real log to train on.")] = None,
+    valid: Annotated[str | None, typer.Option(help="rq3: judged data to choose on, else a third of --data.")] = None,
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> int:
+    """Run experiments. Killed at any moment, the same command goes on where it was; failed units are tried again.
+
+    Several experiments at once share what they have in common. Exits 1 if units failed.
+
+    Example: [bold]unskew bench run rq1 --data mq2008.txt.xz --max-grade 2 --out run[/bold]
+    """
+    from unskew.bench.plan import Request
+    from unskew.bench.run import default_source, finish, run
+
+    voice = Voice(json, quiet)
+    requests = [
+        Request(name, preset, _listed(methods), _listed(rankers), folds, seeds, seed, average)
+        for name in dict.fromkeys(experiments)
+    ]
+    source = default_source(requests[0], data, max_grade=max_grade, half=half, log=log, valid=valid)
+    with running(quiet) as tell:
+        summary = run(requests, source, out, jobs=jobs, threads=threads, tell=tell)
+    written = finish(out)
+    voice.say(
+        f"{summary.made} units done, {summary.kept} were there, {len(summary.failures)} failed "
+        f"({summary.seconds:.0f} s). Tables: {', '.join(str(path) for path in written)}.\n"
+        f"Next: [bold]unskew bench show {out}[/bold], [bold]unskew report {out} -o report.html[/bold]"
+    )
+    _tell_failures(voice, summary)
+    voice.result(
+        {
+            "out": str(out),
+            "units": summary.total,
+            "kept": summary.kept,
+            "made": summary.made,
+            "failed": [{"unit": failure.said, "error": failure.error} for failure in summary.failures],
+            "seconds": round(summary.seconds, 3),
+        }
+    )
+    return SAYS_NO if summary.failures else OK
+
+
+@bench.command("show")
+@command
+def show_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    form: Annotated[
+        TableFormat | None, typer.Option("--format", help="markdown, csv or latex instead of tables.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")] = None,
+    times: Annotated[bool, typer.Option("--times", help="Also how long every method took.")] = False,
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """The tables of a run: best in bold, second underlined, stars, spread, gap closed, published figures.
+
+    Example: [bold]unskew bench show run --format latex --out tables.tex[/bold]
+    """
+    from unskew.bench.formats import document, render
+    from unskew.bench.outcomes import open_run
+    from unskew.bench.tables import all_rows
+    from unskew.bench.tables import times as times_of
+
+    voice = Voice(json, quiet)
+    outcomes = open_run(run)
+    if form is not None or out is not None:
+        _write(document(outcomes, form or _format_of(out)), out, voice)
+    elif not json:
+        voice.say(render(outcomes))
+    taken = [row for outcome in outcomes for row in times_of(outcome)] if times else []
+    if taken:
+        voice.say(_times(taken))
+    if json:
+        voice.result({"rows": all_rows(outcomes), **({"times": taken} if times else {})})
+
+
+@bench.command("results")
+@command
+def results_command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("RESULTS.md"),
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write RESULTS.md: which claims hold on these data, which do not, what that means for a user, and every table.
+
+    Example: [bold]unskew bench results run1 run2 -o RESULTS.md[/bold]
+    """
+    from dataclasses import asdict
+
+    from unskew.bench.claims import findings
+    from unskew.bench.outcomes import open_run
+    from unskew.bench.results import results
+
+    voice = Voice(json, quiet)
+    outcomes = [outcome for run in runs for outcome in open_run(run)]
+    _write(results(outcomes), out, voice)
+    voice.result({"out": str(out), "claims": [asdict(finding) for finding in findings(outcomes)]})
+
+
+def _listed(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _format_of(out: Path | None) -> TableFormat:
+    suffix = "" if out is None else out.suffix.lower()
+    known: dict[str, TableFormat] = {".csv": "csv", ".tex": "latex"}
+    return known.get(suffix, "markdown")
+
+
+def _write(text: str, out: Path | None, voice: Voice) -> None:
+    from unskew._files import atomic_path
+
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    with atomic_path(out) as path:
+        path.write_text(text, encoding="utf-8")
+    voice.say(f"Written: {out}")
+
+
+def _tell_failures(voice: Voice, summary: RunSummary) -> None:
+    for failure in summary.failures[:5]:
+        typer.echo(f"Failed: {failure.said}: {failure.error}", err=True)
+    if len(summary.failures) > 5:
+        voice.note(f"… and {len(summary.failures) - 5} more, in the folder 'failures'.")
+    if summary.failures:
+        voice.note("Run the same command again to try them once more.")
+
+
+def _times(taken: list[dict[str, Any]]) -> Table:
+    table = Table(title="Seconds to fit (mean over folds and seeds)", title_justify="left")
+    for name in ("experiment", "data", "setting", "ranker", "method"):
+        table.add_column(name)
+    table.add_column("fit", justify="right")
+    table.add_column("stage one", justify="right")
+    for row in taken:
+        names = [row[name] for name in ("experiment", "data", "setting", "ranker", "method")]
+        stage_one = f"{row['stage_one_seconds']:.2f}" if row["stage_one_seconds"] else ""
+        table.add_row(*names, f"{row['seconds']:.2f}", stage_one)
+    return table
