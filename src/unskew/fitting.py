@@ -61,9 +61,13 @@ def fit_method(
     seed: int = 0,
     n_jobs: int | None = None,
     progress: Callable[..., None] | None = None,
+    prepare: Callable[[Method], None] | None = None,
     **settings: Any,
 ) -> Fitted:
-    """Fit the named method; without validation data a fifth of the queries is held out to choose its settings on."""
+    """Fit the named method; without validation data a fifth of the queries is held out to choose its settings on.
+
+    prepare : may hand the method what it need not work out itself; its settings are put back after the fit.
+    """
     info = resolve(method)
     model = make_method(info.name, ranker=ranker, preset=preset, random_state=seed, n_jobs=n_jobs, **settings)
     if "progress" in model.get_params(deep=False):
@@ -74,7 +78,11 @@ def fit_method(
         if validation is not None:
             chosen_on = f"{HOLDOUT_SHARE:.0%} of the log's queries, held out: {_describe(validation)}"
     started = time.perf_counter()
+    given = model.get_params(deep=False)
+    if prepare is not None:
+        prepare(model)
     model.fit(log, validation=validation)
+    model.set_params(**given)
     return Fitted(model, info, ranker or info.rankers[0], chosen_on, time.perf_counter() - started)
 
 

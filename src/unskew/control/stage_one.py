@@ -75,7 +75,7 @@ def fit_stage_one(
         raise SettingError(f"cross_fit must be 0 (in-sample) or at least 2 folds, but {folds} was given.")
     shown = placements(log)
     values = target.values(log, shown.row, shown.position)
-    rows = _row_targets(log, shown, values)
+    rows = row_targets(log, shown, values)
     fold_of_row = (
         _query_folds(log, min(folds, len(log.queries)), random_state)[log.data.query_of_row] if folds else None
     )
@@ -112,7 +112,8 @@ class RowTargets:
     entries: int
 
 
-def _row_targets(log: ClickLog, shown: Placements, values: FloatArray) -> RowTargets:
+def row_targets(log: ClickLog, shown: Placements, values: FloatArray) -> RowTargets:
+    """The placements of a log, and their targets, gathered by row."""
     n = log.data.n_rows
     weight = np.bincount(shown.row, weights=shown.count, minlength=n).astype(np.float64)
     total = np.bincount(shown.row, weights=shown.count * values, minlength=n)

@@ -96,16 +96,22 @@ def _identical(log: ClickLog, where: IntArray, offsets: IntArray, query: IntArra
 
     Groups are ordered by query and then by content, so that the order of the sessions does not reach the ranker.
     """
-    _, first, group = np.unique(_signature(log, where, offsets), axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(query[first], kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[group.ravel()]
+    key = np.column_stack([query.astype(np.uint64), _signature(log, where, offsets)])
+    _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    return first, group.ravel()
 
 
 def _signature(log: ClickLog, where: IntArray, offsets: IntArray) -> npt.NDArray[np.uint64]:
-    """(lists, 3) what tells lists apart by their rows, positions and clicks."""
-    fields = (log.row[where], log.position[where].astype(np.int64), log.click[where].astype(np.int64))
+    """(lists, 3) what tells the lists of a query apart by their rows, positions and clicks.
+
+    Rows count from the query's first, so that a query reads the same in any company (a part of a log, a split).
+    """
+    row = log.row[where]
+    fields = (
+        row - log.data.offsets[log.data.query_of_row[row]],
+        log.position[where].astype(np.int64),
+        log.click[where].astype(np.int64),
+    )
     # Two independent 64-bit sums of mixed entries: 128 bits make a false merger rarer than a memory error.
     sums = [segment_sum(_mix(fields, seed), offsets) for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)]
     return np.stack([*sums, np.diff(offsets).astype(np.uint64)], axis=1)

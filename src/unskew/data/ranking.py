@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from unskew._segments import IntArray, gather_segments, segment_mean, segment_of
+from unskew._segments import IntArray, gather_segments, segment_blocks, segment_mean, segment_of
 from unskew.errors import DataError, FeatureError, GradeError
 
 # More than any published collection has; a wrong file must not allocate the machine.
 MAX_GRADE_LIMIT = 30
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,12 +139,12 @@ class RankingData:
     @cached_property
     def query_means(self) -> npt.NDArray[np.float32]:
         """(queries, d) mean of every feature over the query's items, x̄ of equation 6; missing values left out."""
-        if not self.has_missing:
-            return segment_mean(self.features, self.offsets).astype(np.float32)
-        present = ~np.isnan(self.features)
-        sums = segment_mean(np.where(present, self.features, np.float32(0)), self.offsets)
-        share = segment_mean(present, self.offsets)
-        return (sums / np.where(share > 0, share, 1)).astype(np.float32)
+        means = np.empty((self.n_queries, self.n_features), dtype=np.float32)
+        # Sums are taken in float64, a block at a time so that no such copy of all features exists.
+        for first, last in pairwise(segment_blocks(self.offsets, _BLOCK)):
+            rows = self.features[self.offsets[first] : self.offsets[last]]
+            means[first:last] = _present_means(rows, self.offsets[first : last + 1] - self.offsets[first])
+        return means
 
     @cached_property
     def has_missing(self) -> bool:
@@ -177,6 +179,16 @@ class RankingData:
     def __repr__(self) -> str:
         judged = f"grades 0–{self.max_grade}" if self.grades is not None else "no grades"
         return f"RankingData({self.n_queries:,} queries, {self.n_rows:,} items, {self.n_features} features, {judged})"
+
+
+def _present_means(features: npt.NDArray[np.float32], offsets: IntArray) -> npt.NDArray[np.float64]:
+    means = segment_mean(features, offsets)
+    if not np.isnan(means).any():
+        return means
+    present = ~np.isnan(features)
+    sums = segment_mean(np.where(present, features, np.float32(0)), offsets)
+    share = segment_mean(present, offsets)
+    return sums / np.where(share > 0, share, 1)
 
 
 def as_indices(wanted: npt.ArrayLike, total: int) -> IntArray:
