@@ -32,7 +32,10 @@ def render(outcomes: Sequence[Outcome]) -> Group:
 
 def document(outcomes: Sequence[Outcome], form: TableFormat) -> str:
     """All tables of a run in one of the formats; the same run gives the same bytes."""
-    found = [(outcome, rows(outcome)) for outcome in outcomes]
+    return _document([(outcome, rows(outcome)) for outcome in outcomes], form)
+
+
+def _document(found: Sequence[tuple[Outcome, list[Row]]], form: TableFormat) -> str:
     if form == "csv":
         return to_csv([row for _, own in found for row in own])
     write = markdown if form == "markdown" else latex
@@ -41,11 +44,12 @@ def document(outcomes: Sequence[Outcome], form: TableFormat) -> str:
 
 def write_tables(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
     """Every format into a run's folder."""
+    found = [(outcome, rows(outcome)) for outcome in outcomes]
     written = []
     for form, name in _FILES.items():
         target = folder / name
         with atomic_path(target) as path:
-            path.write_text(document(outcomes, form), encoding="utf-8")
+            path.write_text(_document(found, form), encoding="utf-8")
         written.append(target)
     return written
 
