@@ -25,9 +25,11 @@ class UPE(NeuralMethod):
     A propensity net e(x, k) = head(item(x) + position_k) is first fitted, without positions, to the logging policy's
     own scores: that is the confounder, what made the policy put an item where it is. It is then frozen, and the
     position vectors learn from clicks beside the ranker, as in DLA:
-        exam loss = CE(softmax(e); v),  v_i = exp(s_1 − s_i)
+        exam loss = CE(softmax(e); v),  v_i = exp(s̄ − s_i)
         rank loss = CE(softmax(s); w),  w_k = p_1 / p_k,  p_k = P(examined | do(k)) = mean over items of softmax(e)_k
-    The mean over items places every item of a list once at every position (all cyclic shifts of the list).
+    The mean over items places every item of a list once at every position (all cyclic shifts of the list). v refers
+    to the list's average score s̄ where DLA has the first item's: sessions that happen to start with a relevant item
+    would else count more, and since e depends on items here, that tilts p even where positions are random.
 
     max_weight : no click weighs more than so many clicks at the top.
     confounder_share : steps of the first phase, as a share of the ranker's steps.
@@ -64,7 +66,8 @@ class UPE(NeuralMethod):
         before, step = halves(towers, batch.x)
         e = batch.spread(logits(towers, before + step[batch.pack(batch.position)]))
         w = self.weights(batch, towers, before.detach(), step.detach())
-        v = inverse_ratio(s[:, :1], s, self.max_weight)
+        average = batch.spread(f, fill=0.0).sum(dim=1, keepdim=True) / batch.mask.sum(dim=1, keepdim=True)
+        v = inverse_ratio(average, s, self.max_weight)
         loss = softmax_loss(s, batch.click, batch.weight * w) + softmax_loss(e, batch.click, batch.weight * v)
         return loss + confounder_loss(towers, batch) if self.joint else loss
 

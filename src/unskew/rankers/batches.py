@@ -13,7 +13,7 @@ from unskew._segments import IntArray, offsets_of, segment_sum
 from unskew.data.design import DesignMatrix
 from unskew.errors import FeatureError, LogError
 from unskew.rankers._torch import torch
-from unskew.rankers.net_scorer import Scaling
+from unskew.rankers.net_scorer import Scaling, signed_log
 
 Floats = npt.NDArray[np.floating]
 
@@ -196,41 +196,53 @@ class Batches:
 
 
 def fit_scaling(design: DesignMatrix) -> Scaling:
-    """Mean and deviation of the plain features over the rows a design uses, deviation of its terms.
+    """Unit (mean size), mean and deviation of the plain features over the rows a design uses; of its terms likewise.
 
     Missing values are refused here: a net has no branch for them.
     """
     rows = np.arange(len(design.features)) if design.row is None else np.unique(design.row)
-    total, squares = np.zeros(design.n_plain), np.zeros(design.n_plain)
-    shift = design.features[rows[0]].astype(np.float64)  # keeps the squares small where the mean is large
-    for start in range(0, len(rows), CHUNK):
-        x = design.features[rows[start : start + CHUNK]] - shift
-        total += x.sum(axis=0)
-        squares += np.einsum("ij,ij->j", x, x)
-    if np.isnan(total).any():
-        column = int(np.flatnonzero(np.isnan(total))[0]) + 1
+    parts = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
+    unit = _unit(
+        np.sum([np.abs(design.features[part]).sum(axis=0, dtype=np.float64) for part in parts], axis=0) / len(rows)
+    )
+    if np.isnan(unit).any():
         raise FeatureError(
-            f"A neural ranker cannot take missing values, but {int(np.isnan(total).sum())} features have some "
-            f"(first: feature number {column}). Fill them in, or use the ranker 'lambdamart'."
+            f"A neural ranker cannot take missing values, but {int(np.isnan(unit).sum())} features have some "
+            f"(first: feature number {int(np.flatnonzero(np.isnan(unit))[0]) + 1}). "
+            "Fill them in, or use the ranker 'lambdamart'."
         )
+    shift = signed_log(design.features[rows[:1]], unit)[0].astype(np.float64)  # small squares where the mean is large
+    total, squares = np.zeros(design.n_plain), np.zeros(design.n_plain)
+    for part in parts:
+        u = signed_log(design.features[part], unit) - shift
+        total += u.sum(axis=0)
+        squares += np.einsum("ij,ij->j", u, u)
     mean = total / len(rows)
-    deviation = np.sqrt(np.maximum(squares / len(rows) - mean**2, 0))
+    term_unit, term_scale = _term_scale(design)
     return Scaling(
+        unit=unit,
         mean=(mean + shift).astype(np.float32),
-        scale=_usable(deviation, np.abs(mean + shift)),
-        term_scale=_term_scale(design),
+        scale=_usable(np.sqrt(np.maximum(squares / len(rows) - mean**2, 0))),
+        term_unit=term_unit,
+        term_scale=term_scale,
         clip=CLIP,
     )
 
 
-def _term_scale(design: DesignMatrix) -> npt.NDArray[np.float32]:
-    """Deviation of the terms over at most CHUNK entries, evenly spaced."""
+def _term_scale(design: DesignMatrix) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Unit and deviation of the terms over at most CHUNK entries, evenly spaced."""
     if design.n_terms == 0:
-        return np.zeros(0, np.float32)
-    terms = design.extra(np.arange(0, len(design), -(-len(design) // CHUNK))).astype(np.float64)
-    return _usable(terms.std(axis=0), np.abs(terms).max(axis=0))
+        return np.zeros(0, np.float32), np.zeros(0, np.float32)
+    terms = design.extra(np.arange(0, len(design), -(-len(design) // CHUNK)))
+    unit = _unit(np.abs(terms).mean(axis=0, dtype=np.float64))
+    return unit, _usable(signed_log(terms, unit).std(axis=0, dtype=np.float64))
 
 
-def _usable(deviation: Floats, size: Floats) -> npt.NDArray[np.float32]:
-    """The deviation, or 1 where it is nothing but rounding."""
-    return np.where(deviation > 1e-6 * size, deviation, 1).astype(np.float32)
+def _unit(size: Floats) -> npt.NDArray[np.float32]:
+    """The mean size of a column, or 1 where it is always 0."""
+    return np.where(size == 0, 1, size).astype(np.float32)
+
+
+def _usable(deviation: Floats) -> npt.NDArray[np.float32]:
+    """The deviation, or 1 where it is nothing but rounding (the columns are of size 1 by now)."""
+    return np.where(deviation > 1e-6, deviation, 1).astype(np.float32)

@@ -16,7 +16,7 @@ from unskew.data.design import DesignMatrix
 from unskew.rankers._torch import torch
 from unskew.rankers.base import Judge
 from unskew.rankers.batches import Batch, Batches
-from unskew.rankers.net_scorer import CHUNK, Scaling
+from unskew.rankers.net_scorer import CHUNK, SCALING, Scaling
 
 TOWER_UNITS = 32
 EPSILON = 1e-5
@@ -182,9 +182,7 @@ def net_judge(net: torch.nn.ModuleDict, scaling: Scaling, judge: Judge | None) -
 def net_tensors(net: torch.nn.ModuleDict, scaling: Scaling) -> Mapping[str, npt.NDArray[np.float32]]:
     """The fitted net as arrays, under the names NetScorer knows."""
     return {
-        "input.mean": scaling.mean,
-        "input.scale": scaling.scale,
-        "input.term_scale": scaling.term_scale,
+        **{f"input.{part}": getattr(scaling, part) for part in SCALING},
         **{name: value.detach().numpy().copy() for name, value in net.state_dict().items()},
     }
 

@@ -16,6 +16,7 @@ from unskew.rankers.base import RankerState
 Tensors = Mapping[str, npt.NDArray[np.float32]]
 
 MODEL_FILE = "model.safetensors"
+SCALING = ("unit", "mean", "scale", "term_unit", "term_scale")
 # Items scored together: enough for the matrix products, few enough for the caches.
 CHUNK = 4096
 
@@ -24,33 +25,54 @@ CHUNK = 4096
 class Scaling:
     """What happens to the inputs before the first layer.
 
-    Plain features are standardised with the training data's mean and standard deviation and clipped; terms are
-    divided by their standard deviation WITHOUT centring, so that a term of 0 stays 0.
+    Every column goes through u = sign(x) log(1 + |x| / unit), which is close to linear up to the column's usual size
+    and tames heavy tails beyond it. Plain features are then standardised with the training data's mean and deviation
+    of u; terms are divided by their deviation WITHOUT centring, so that a term of 0 stays 0. Both are clipped.
 
-    mean, scale : (d,) of the plain features.
-    term_scale : (t,) of the terms.
+    unit, mean, scale : (d,) of the plain features.
+    term_unit, term_scale : (t,) of the terms.
     clip : the largest absolute value that enters the net.
 
-    >>> scaling = Scaling(np.float32([1]), np.float32([2]), np.float32([4]), clip=10)
-    >>> scaling.plain(np.float32([[5], [99]])).ravel().tolist(), scaling.terms(np.float32([[0], [2]])).ravel().tolist()
-    ([2.0, 10.0], [0.0, 0.5])
+    >>> one, none = np.ones(1, np.float32), np.zeros(1, np.float32)
+    >>> scaling = Scaling(unit=one, mean=one, scale=one, term_unit=one, term_scale=one, clip=10)
+    >>> scaling.plain(np.float32([[np.e - 1], [0], [1e30]])).ravel().tolist()
+    [0.0, -1.0, 10.0]
+    >>> scaling.terms(np.float32([[0], [np.e - 1], [1 - np.e]])).ravel().tolist()
+    [0.0, 1.0, -1.0]
     """
 
+    unit: npt.NDArray[np.float32]
     mean: npt.NDArray[np.float32]
     scale: npt.NDArray[np.float32]
+    term_unit: npt.NDArray[np.float32]
     term_scale: npt.NDArray[np.float32]
     clip: float
 
     def plain(self, x: FloatMatrix) -> FloatMatrix:
         """(n, d) standardised features."""
-        out = x - self.mean
+        out = signed_log(x, self.unit)
+        out -= self.mean
         out /= self.scale
         return np.clip(out, -self.clip, self.clip, out=out)
 
     def terms(self, t: FloatMatrix) -> FloatMatrix:
         """(n, t) scaled terms."""
-        out = t / self.term_scale
+        out = signed_log(t, self.term_unit)
+        out /= self.term_scale
         return np.clip(out, -self.clip, self.clip, out=out)
+
+
+def signed_log(x: npt.NDArray[np.floating], unit: npt.NDArray[np.floating]) -> FloatMatrix:
+    """sign(x) log(1 + |x| / unit), column by column.
+
+    >>> signed_log(np.float32([[3.0, -3.0]]), np.float32([1.0, 3.0])).round(3).tolist()
+    [[1.3860000371932983, -0.6930000185966492]]
+    """
+    out = np.abs(x)
+    out /= unit
+    out += 1
+    np.log(out, out=out)
+    return np.copysign(out, x, out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +94,7 @@ class NetScorer:
         """Read the content of model.safetensors; `info` is what RankerState.info said."""
         tensors = read_tensors(data)
         try:
-            scaling = Scaling(
-                tensors["input.mean"], tensors["input.scale"], tensors["input.term_scale"], float(info["clip"])
-            )
+            scaling = Scaling(**{part: tensors[f"input.{part}"] for part in SCALING}, clip=float(info["clip"]))
             return cls(tensors, scaling, len(info["layers"]) - 1, float(info["epsilon"]))
         except KeyError as error:
             raise ModelFileError(f"The saved net lacks {error}: the file was cut short or edited.") from error
@@ -144,7 +164,7 @@ def fold_net(state: RankerState, fixed: npt.ArrayLike | None = None) -> RankerSt
         raise FeatureError(f"The net has {count} terms, but {values.shape[1]} fixed values were given.")
     terms = scorer.scaling.terms(values)
     tensors = {name: value for name, value in scorer.tensors.items() if not name.startswith(("terms.", "tower"))}
-    tensors["input.term_scale"] = np.zeros(0, np.float32)
+    tensors["input.term_unit"] = tensors["input.term_scale"] = np.zeros(0, np.float32)
     if "terms.weight" in scorer.tensors:
         tensors["linear0.bias"] = tensors["linear0.bias"] + (terms @ scorer.tensors["terms.weight"].T)[0]
     if "tower0.weight" in scorer.tensors:

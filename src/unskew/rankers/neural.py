@@ -153,7 +153,7 @@ class NeuralRanker(BaseEstimator):
         self.judged_ = trained.judged
         self.tensors_ = net_tensors(net, scaling)
         self.info_ = {
-            "architecture": "standardise, clip, linear, then (ELU, layer norm, linear) until the score",
+            "architecture": "signed log, standardise, clip, linear, then (ELU, layer norm, linear) until the score",
             "layers": widths,
             "terms": len(scaling.term_scale),
             "separate_terms": "tower0" in net,
