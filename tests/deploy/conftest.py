@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 import pytest
 
+from unskew.data.design import DesignMatrix
 from unskew.deploy.model import Model
 from unskew.rankers.base import RankerState
 
@@ -64,6 +66,26 @@ def models() -> dict[str, Model]:
 def linear_model(intercept: float = 0.0) -> Model:
     content = f'{{"coefficients": [0.5, -1.25, 2.0, 0.0, 0.125], "intercept": {intercept}}}'.encode()
     return Model.from_state(RankerState("linear", {"model.json": content}, NAMES, len(NAMES)))
+
+
+@pytest.fixture(scope="session")
+def small_net() -> RankerState:
+    """A small net of three features and two terms."""
+    pytest.importorskip("torch")
+    from unskew.rankers.neural import NeuralRanker
+
+    x = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    design = DesignMatrix(x, terms=_HalfTerms(("t1", "t2")))
+    ranker = NeuralRanker(preset="smoke", hidden=(8,), steps=5)
+    return ranker.fit(design, (x[:, 0] > 0).astype(int), np.full(10, 10)).state(("a", "b", "c", "t1", "t2"))
+
+
+@dataclass(frozen=True)
+class _HalfTerms:
+    names: tuple[str, ...]
+
+    def fill(self, out: np.ndarray, x: np.ndarray, row: np.ndarray, entry: np.ndarray) -> None:
+        out[:] = x[:, :2] / 2
 
 
 @pytest.fixture(scope="session")

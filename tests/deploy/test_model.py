@@ -21,6 +21,8 @@ from unskew.data.ranking import RankingData
 from unskew.deploy.manifest import digest
 from unskew.deploy.model import Model, load
 from unskew.errors import FeatureError, ModelFileError, OutputError
+from unskew.rankers.base import RankerState
+from unskew.rankers.net_scorer import NetScorer
 
 Models = dict[str, Model]
 
@@ -78,6 +80,20 @@ def test_missing_values_only_where_they_mean_something(models: Models, candidate
     assert np.isfinite(models["missing"].predict(hollow)).all()
     with pytest.raises(FeatureError, match=r"pagerank.*row 4"):
         models["linear"].predict(hollow)
+
+
+def test_a_net_is_folded_saved_and_loaded(small_net: RankerState, tmp_path: Path) -> None:
+    model = Model.from_state(small_net)
+    assert model.feature_names == ("a", "b", "c")
+    rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    whole = NetScorer.from_bytes(small_net.files["model.safetensors"], small_net.info)
+    zeros = np.zeros((50, 2), dtype=np.float32)
+    np.testing.assert_array_equal(model.predict(rows), whole.predict(np.hstack([rows, zeros])))
+    model.save(tmp_path / "net")
+    np.testing.assert_array_equal(load(tmp_path / "net").predict(rows), model.predict(rows))
+    rows[2, 0] = np.nan
+    with pytest.raises(FeatureError, match="row 3"):
+        model.predict(rows)
 
 
 def test_many_threads_get_the_same_scores(models: Models, candidates: np.ndarray) -> None:

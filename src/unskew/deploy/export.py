@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew._files import atomic_path
 from unskew.data.inputs import as_matrix
@@ -185,15 +184,15 @@ def _drawn_rows(request: Request, written: Written, keep_missing: bool, seed: in
         drawn = draw_rows(forest_of(model), missing=keep_missing, reached=written.reached, seed=seed)
         return drawn.rows, drawn.covered
     rng = np.random.default_rng(seed)
-    centre: npt.NDArray = np.zeros(model.n_features)
-    spread: npt.NDArray = np.ones(model.n_features)
-    if model.kind == "net":
+    width = rng.choice([0.0, 0.1, 1.0, 3.0, 30.0], size=(1000, 1))
+    rows = width * rng.normal(size=(1000, model.n_features))
+    if model.kind == "net":  # spread as the net's own inputs are
         from unskew.rankers.net_scorer import NetScorer
 
         scaling = NetScorer.from_bytes(next(iter(model.files.values())), model.manifest["info"]).scaling
-        centre, spread = scaling.mean, scaling.scale
-    width = rng.choice([0.0, 0.1, 1.0, 3.0, 30.0], size=(1000, 1))
-    return (centre + spread * width * rng.normal(size=(1000, model.n_features))).astype(np.float32), None
+        tamed = np.clip(scaling.mean + scaling.scale * rows, -40, 40)
+        rows = np.copysign(scaling.unit * np.expm1(np.abs(tamed)), tamed)
+    return rows.astype(np.float32), None
 
 
 def _is_warning(request: Request, format: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -54,6 +54,7 @@ MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 1, 2
 MAX_BYTES = 1 << 30
 _MAX_WORD = 40
 _INTEGER, _NUMBER = b"-0123456789 ", b"+-0123456789.eE infa"
+_OBJECTIVE = re.compile(r"[A-Za-z0-9_.:+ -]{0,200}")
 _PARAMETER = re.compile(rb"\[[a-z_0-9]+: [^\]\x00]*\]")
 
 
@@ -126,11 +127,28 @@ def read_text(content: bytes | str) -> TextModel:
     content = content.encode() if isinstance(content, str) else content
     if len(content) > MAX_BYTES:
         raise _wrong(f"it is {len(content) / 2**30:.1f} GiB, more than the {MAX_BYTES >> 30} GiB that are read")
-    head, trees, parameters = _sections(content)
+    lines, trees, parameters = _sections(content)
+    head = _readable(lines)
     n_features = _head_features(head)
     if not trees:
         raise _wrong("it holds no tree")
     return _decode(head, trees, parameters, n_features)
+
+
+def only_scores(model: TextModel) -> TextModel:
+    """The model without what scoring does not need: names, objective, gains, weights, counts and parameters."""
+    count = len(model.names)
+    plain = {"num_class": "1", "num_tree_per_iteration": "1", "label_index": "0", "max_feature_idx": str(count - 1)}
+    return replace(
+        model,
+        head={"version": model.head["version"], **plain},
+        names=tuple(f"f{i}" for i in range(count)),
+        infos=("none",) * count,
+        monotone=None,
+        node={name: words for name, words in model.node.items() if name not in OPTIONAL},
+        leaf={"leaf_value": model.leaf["leaf_value"]},
+        parameters=(),
+    )
 
 
 def write_text(model: TextModel) -> bytes:
@@ -180,28 +198,40 @@ def _sections(content: bytes) -> tuple[dict[str, bytes], list[dict[str, bytes]],
     raise _wrong("the line 'end of trees' is missing: the file was cut short")
 
 
-def _head_features(head: Mapping[str, bytes]) -> int:
+def _readable(lines: Mapping[str, bytes]) -> dict[str, str]:
+    try:
+        head = {key: value.decode() for key, value in lines.items()}
+    except UnicodeDecodeError:
+        raise _wrong("its head is not UTF-8 text") from None
+    for key, value in head.items():
+        if not value.isprintable() or (key == "objective" and not _OBJECTIVE.fullmatch(value)):
+            raise _wrong(f"its line '{key[:60]}' holds something else than words")
+    return head
+
+
+def _head_features(head: Mapping[str, str]) -> int:
     unknown = sorted(set(head) - HEADER)
     if unknown:
         raise _wrong(f"its head has the unknown line '{unknown[0][:60]}'")
     for key in ("version", "num_class", "max_feature_idx", "feature_names", "feature_infos"):
         if key not in head:
             raise _wrong(f"its head lacks '{key}'")
-    if head["version"] not in (b"v2", b"v3", b"v4"):
+    if head["version"] not in ("v2", "v3", "v4"):
         raise _wrong(f"its version is {_show(head['version'])}, and v2 to v4 are understood")
-    if head["num_class"] != b"1" or head.get("num_tree_per_iteration", b"1") != b"1":
+    if head["num_class"] != "1" or head.get("num_tree_per_iteration", "1") != "1":
         raise _wrong("it has several outputs, and a ranker has one")
-    n_features = len(head["feature_names"].split())
-    if head["max_feature_idx"] != b"%d" % (n_features - 1) or n_features == 0:
+    n_features = len(head["feature_names"].split(" "))
+    if head["max_feature_idx"] != str(n_features - 1):
         raise _wrong(f"max_feature_idx is {_show(head['max_feature_idx'])}, but there are {n_features} feature names")
-    for key in ("feature_infos", "monotone_constraints"):
-        if key in head and len(head[key].split()) != n_features:
+    for key in ("feature_names", "feature_infos", "monotone_constraints"):
+        words = head[key].split(" ") if key in head else ["-"] * n_features
+        if len(words) != n_features or "" in words:
             raise _wrong(f"'{key}' does not have one entry for each of the {n_features} features")
     return n_features
 
 
 def _decode(
-    head: Mapping[str, bytes], trees: Sequence[Mapping[str, bytes]], parameters: Sequence[bytes], n_features: int
+    head: Mapping[str, str], trees: Sequence[Mapping[str, bytes]], parameters: Sequence[bytes], n_features: int
 ) -> TextModel:
     for number, tree in enumerate(trees):
         if tree.get("is_linear", b"0") != b"0":
@@ -212,16 +242,12 @@ def _decode(
     node = _fields(trees, NODE_FIELDS, n_leaves - 1)
     leaf = _fields(trees, LEAF_FIELDS, n_leaves)
     cat_sizes, cat_lengths, cat_words = _categories(trees)
-    try:
-        text = {key: value.decode() for key, value in head.items()}
-    except UnicodeDecodeError:
-        raise _wrong("its head is not UTF-8 text") from None
     model = TextModel(
-        head={key: text[key] for key in text if key not in _OWN_LINES},
-        names=tuple(text["feature_names"].split()),
-        infos=tuple(text["feature_infos"].split()),
-        monotone=tuple(text["monotone_constraints"].split()) if "monotone_constraints" in text else None,
-        average="average_output" in text,
+        head={key: head[key] for key in head if key not in _OWN_LINES},
+        names=tuple(head["feature_names"].split(" ")),
+        infos=tuple(head["feature_infos"].split(" ")),
+        monotone=tuple(head["monotone_constraints"].split(" ")) if "monotone_constraints" in head else None,
+        average="average_output" in head,
         n_leaves=n_leaves,
         node=node,
         leaf=leaf,
@@ -237,6 +263,10 @@ def _decode(
         shrinkage=tuple(_number(tree.get("shrinkage", b"1"), "shrinkage") for tree in trees),
         parameters=tuple(line.decode(errors="replace") for line in parameters),
     )
+    # Words that decide nothing must be numbers all the same: LightGBM ends the process over one that is not.
+    for name, words in {**node, **leaf}.items():
+        if name in OPTIONAL:
+            _convert(words, name, int if name in _WHOLE else float)
     _check_trees(model, n_features)
     return model
 
@@ -403,8 +433,8 @@ def _offsets(counts: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def _show(word: bytes) -> str:
-    return repr(word[:60].decode(errors="replace"))
+def _show(word: bytes | str) -> str:
+    return repr(word[:60] if isinstance(word, str) else word[:60].decode(errors="replace"))
 
 
 def _wrong(what: str) -> ModelFileError:

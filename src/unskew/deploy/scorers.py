@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.deploy._native import NativeLightGBM, NativeXGBoost
-from unskew.deploy.lightgbm_text import read_text, write_text
+from unskew.deploy.lightgbm_text import only_scores, read_text, write_text
 from unskew.errors import ModelFileError
 
 # kind of ranker → the one file it is kept in
@@ -62,7 +62,7 @@ def make_scorer(kind: str, content: bytes, n_features: int, info: Mapping[str, A
         model = read_text(content)
         _same_width(len(model.names), n_features)
         # The library gets our own writing of what was checked, not the bytes that came in.
-        native = NativeLightGBM(write_text(model), n_features)
+        native = NativeLightGBM(write_text(only_scores(model)), n_features)
         scorer = TreeScorer(native, divisor=model.n_trees if model.average else 1)
     elif kind == "xgboost":
         from unskew.deploy.xgboost_json import read_xgboost, write_xgboost

@@ -15,7 +15,7 @@ _PARTS = ("weight", "bias")
 
 
 def net_graph(model: Model) -> tuple[list[Any], list[Any]]:
-    """Nodes and constants: z = clip((x - mean) / scale), a = W z + b, then a = W LN(elu(a)) + b."""
+    """Nodes and constants: z = clip((u - mean) / scale), u a signed log; a = W z + b, then a = W LN(elu(a)) + b."""
     from onnx import helper, numpy_helper
 
     net = NetScorer.from_bytes(next(iter(model.files.values())), model.manifest["info"])
@@ -28,7 +28,14 @@ def net_graph(model: Model) -> tuple[list[Any], list[Any]]:
         return name
 
     nodes = [
-        helper.make_node("Sub", [INPUT, constant("mean", net.scaling.mean)], ["centred"]),
+        # sign(x) log(1 + |x| / unit)
+        helper.make_node("Abs", [INPUT], ["size"]),
+        helper.make_node("Div", ["size", constant("unit", net.scaling.unit)], ["units"]),
+        helper.make_node("Add", ["units", constant("one", np.float32(1))], ["more"]),
+        helper.make_node("Log", ["more"], ["log"]),
+        helper.make_node("Sign", [INPUT], ["sign"]),
+        helper.make_node("Mul", ["sign", "log"], ["tamed"]),
+        helper.make_node("Sub", ["tamed", constant("mean", net.scaling.mean)], ["centred"]),
         helper.make_node("Div", ["centred", constant("scale", net.scaling.scale)], ["scaled"]),
         helper.make_node(
             "Clip",

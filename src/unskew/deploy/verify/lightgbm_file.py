@@ -33,12 +33,15 @@ def run(content: bytes, names: Sequence[str], rows: Rows) -> npt.NDArray[np.floa
     """Scores by LightGBM itself, of the text after it was checked: LightGBM trusts what it reads."""
     import lightgbm
 
-    from unskew.deploy.lightgbm_text import read_text, write_text
+    from unskew.deploy.lightgbm_text import only_scores, read_text, write_text
 
     model = read_text(content)
     if len(model.names) != len(names):
         raise ModelFileError(f"The model takes {len(model.names)} features, but the parity file has {len(names)}.")
-    booster = lightgbm.Booster(model_str=write_text(model).decode())
+    try:
+        booster = lightgbm.Booster(model_str=write_text(only_scores(model)).decode())
+    except lightgbm.basic.LightGBMError as error:
+        raise ModelFileError(f"LightGBM refused the model: {error}.") from None
     raw = np.asarray(booster.predict(rows, raw_score=True), dtype=np.float64)
     return raw / model.n_trees if model.average else raw
 

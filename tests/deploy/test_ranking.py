@@ -1,0 +1,75 @@
+"""Ranking candidates: from data, frames and files, whole or block by block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from unskew.data.ranking import RankingData
+from unskew.deploy.model import Model
+from unskew.deploy.ranking import rank_candidates, write_ranking
+from unskew.errors import ColumnError, FeatureError, OutputError
+
+Models = dict[str, Model]
+
+
+@pytest.fixture
+def frame(models: Models, candidates: np.ndarray) -> pl.DataFrame:
+    """Candidates of 25 queries, not in order of the query, with a text column that is no feature."""
+    columns = dict(zip(models["plain"].feature_names, candidates.T))
+    query, item = np.arange(500) % 25, [f"d{i}" for i in range(500)]
+    return pl.DataFrame({"query_id": query, "item_id": item, "title": ["x"] * 500, **columns})
+
+
+def test_ranks_follow_the_scores_within_a_query(models: Models, frame: pl.DataFrame, candidates: np.ndarray) -> None:
+    ranking = rank_candidates(models["plain"], frame)
+    assert ranking.columns == ["query_id", "item_id", "score", "rank"]
+    np.testing.assert_array_equal(ranking["score"], models["plain"].predict(candidates))
+    for _, part in ranking.group_by("query_id"):
+        ordered = part.sort("rank")
+        assert ordered["rank"].to_list() == list(range(1, 21))
+        assert ordered["score"].is_sorted(descending=True)
+    assert ranking["item_id"].to_list() == frame["item_id"].to_list()
+
+
+def test_ties_keep_the_order_of_the_source(models: Models, frame: pl.DataFrame) -> None:
+    same = pl.concat([frame[:1]] * 4).with_columns(item_id=pl.Series(list("dcba")))
+    assert rank_candidates(models["plain"], same)["rank"].to_list() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_file_gives_what_a_frame_gives(models: Models, frame: pl.DataFrame, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"candidates.{suffix}"
+    getattr(frame, f"write_{suffix}")(path)
+    ranking = rank_candidates(models["plain"], path, block=64)
+    assert ranking.equals(rank_candidates(models["plain"], frame))
+    write_ranking(ranking, tmp_path / f"ranking.{suffix}")
+    back = getattr(pl, f"read_{suffix}")(tmp_path / f"ranking.{suffix}")
+    assert back["rank"].to_list() == ranking["rank"].to_list()
+    with pytest.raises(OutputError, match=r"\.parquet or \.csv"):
+        write_ranking(ranking, tmp_path / "ranking.txt")
+
+
+def test_ranking_data_is_matched_by_name(models: Models, candidates: np.ndarray) -> None:
+    order = [4, 2, 0, 1, 3]
+    names = [models["plain"].feature_names[i] for i in order]
+    data = RankingData.from_arrays(candidates[:, order], sizes=[20] * 25, feature_names=names)
+    ranking = rank_candidates(models["plain"], data, block=100)
+    np.testing.assert_array_equal(ranking["score"], models["plain"].predict(candidates))
+    assert ranking["item_id"][:3].to_list() == [1, 2, 3]
+
+
+def test_items_without_an_id_are_counted(models: Models, frame: pl.DataFrame) -> None:
+    ranking = rank_candidates(models["plain"], frame.drop("item_id"))
+    assert ranking.filter(query_id=3)["item_id"].to_list() == list(range(1, 21))
+
+
+def test_what_is_missing_is_named(models: Models, frame: pl.DataFrame) -> None:
+    with pytest.raises(FeatureError, match="lacks 1 of the model's 5 features: 'age'"):
+        rank_candidates(models["plain"], frame.drop("age"))
+    with pytest.raises(ColumnError, match="query"):
+        rank_candidates(models["plain"], frame.drop("query_id"))
+    assert rank_candidates(models["plain"], frame.rename({"query_id": "q"}), query="q").height == 500
