@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from unskew._options import LoggingPolicy, ShockScope
@@ -30,12 +30,12 @@ class Cell:
 
     def settings(self) -> dict[str, Any]:
         """For `simulate(data, **settings)`."""
-        return asdict(self)
+        return dict(vars(self))
 
     @property
     def said(self) -> str:
         """What differs from the base case, in one line."""
-        base, mine = asdict(Cell()), asdict(self)
+        base, mine = vars(Cell()), vars(self)
         return ", ".join(f"{name}={value}" for name, value in mine.items() if value != base[name]) or "base"
 
     def for_oracle(self) -> Cell:

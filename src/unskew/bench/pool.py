@@ -141,13 +141,9 @@ def do(bench: Bench, unit: Unit) -> Report:
     try:
         result = bench.do(unit)
         return Report(unit, time.monotonic() - started, result)
-    except UnskewError as error:
-        message = str(error)
-    except MemoryError:
-        message = "Not enough memory."
     except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-    return Report(unit, time.monotonic() - started, error=message, traceback=traceback.format_exc())
+        message = str(error) if isinstance(error, UnskewError) else f"{type(error).__name__}: {error}"
+        return Report(unit, time.monotonic() - started, error=message, traceback=traceback.format_exc())
 
 
 def _work(pipe: Connection, parent: int, source: Source, real_log: bool, threads: int) -> None:

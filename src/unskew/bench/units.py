@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self
 
@@ -65,12 +65,12 @@ class Unit:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {**asdict(self), "options": dict(self.options), "net": dict(self.net)}
+        plain = {name: getattr(self, name) for name in _FIELDS}
+        return {**plain, "cell": self.cell.settings(), "options": dict(self.options), "net": dict(self.net)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        known = {field.name for field in fields(cls)}
-        given = {name: value for name, value in values.items() if name in known}
+        given = {name: value for name, value in values.items() if name in _FIELDS}
         cell = {**given["cell"], "landmarks": tuple(given["cell"]["landmarks"])}
         return cls(
             **{
@@ -81,6 +81,9 @@ class Unit:
                 "net": pairs(given["net"]),
             }
         )
+
+
+_FIELDS = tuple(field.name for field in fields(Unit))
 
 
 def pairs(values: Mapping[str, Any]) -> Pairs:
