@@ -1,0 +1,107 @@
+"""A click log as counts: how often an item of a query was shown at a position, and how often it was clicked there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew._segments import IntArray, gather_segments, offsets_of, segment_of, segment_sum
+from unskew.data.clicks import ClickLog
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Exposures:
+    """Rows r = (query, item, position) with their counts; rows of a query are contiguous. Ten passes cost one.
+
+    row : (n,) rows of the log's data; position : (n,) 1 = top.
+    offsets : (queries + 1,); query : (queries,) which query of the data each segment is.
+    shown : (n,) impressions n_r, weighted; clicks : (n,) clicks c_r, weighted.
+    """
+
+    row: IntArray
+    position: IntArray
+    offsets: IntArray
+    query: IntArray
+    shown: Floats
+    clicks: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.query)
+
+    @property
+    def longest(self) -> int:
+        return int(self.position.max())
+
+    @cached_property
+    def segment(self) -> IntArray:
+        """(n,) the segment of every row."""
+        return segment_of(self.offsets)
+
+    @cached_property
+    def totals(self) -> Floats:
+        """(queries,) clicks N_q."""
+        return segment_sum(self.clicks, self.offsets)
+
+    @cached_property
+    def log_shown(self) -> Floats:
+        return np.log(self.shown)
+
+    def take(self, wanted: IntArray) -> Exposures:
+        """The wanted segments, in the order given."""
+        rows, offsets = gather_segments(self.offsets, wanted)
+        return replace(
+            self,
+            row=self.row[rows],
+            position=self.position[rows],
+            offsets=offsets,
+            query=self.query[wanted],
+            shown=self.shown[rows],
+            clicks=self.clicks[rows],
+        )
+
+    def informative(self) -> Exposures:
+        """The queries with clicks and a choice; the others say nothing about which of their items is preferred."""
+        wanted = np.flatnonzero((self.totals > 0) & (np.diff(self.offsets) > 1))
+        return self if len(wanted) == self.n_queries else self.take(wanted)
+
+
+def aggregate(log: ClickLog) -> Exposures:
+    """Impressions and clicks of every (query, item, position) that the log holds.
+
+    >>> from unskew.data.ranking import RankingData
+    >>> data = RankingData.from_arrays([[0.1], [0.7]], sizes=[2])
+    >>> log = ClickLog.from_arrays(data, row=[0, 1] * 3, session=[0, 0, 1, 1, 2, 2], position=[1, 2] * 3,
+    ...                            click=[1, 0, 1, 0, 0, 1])
+    >>> table = aggregate(log)
+    >>> table.row, table.shown, table.clicks
+    (array([0, 1]), array([3., 3.]), array([2., 1.]))
+    """
+    weight = None if log.weight is None else log.weight.astype(np.float64)
+    clicked = log.click if weight is None else log.click * weight
+    if log.fixed_positions:
+        row = log.rows_shown
+        place = np.zeros(log.data.n_rows, dtype=np.int64)
+        place[log.row] = log.position
+        position = place[row]
+        shown = np.bincount(log.row, weights=weight, minlength=log.data.n_rows)[row]
+        clicks = np.bincount(log.row, weights=clicked, minlength=log.data.n_rows)[row]
+    else:
+        span = log.longest_list + 1
+        keys, cell = np.unique(log.row * span + log.position, return_inverse=True)
+        row, position = keys // span, keys % span
+        shown = np.bincount(cell, weights=weight)
+        clicks = np.bincount(cell, weights=clicked)
+    kept = shown > 0  # weights may be zero, and what was never shown has no rate
+    row, position, shown, clicks = row[kept], position[kept], shown[kept].astype(np.float64), clicks[kept]
+    of_row = log.data.query_of_row[row]
+    query, sizes = np.unique(of_row, return_counts=True)
+    return Exposures(row, position, offsets_of(sizes), query, shown, clicks)

@@ -1,0 +1,189 @@
+"""FullControlFunction: relevance, position effect and control terms, told apart in one conditional click model.
+
+The textbook control function has the endogenous regressor (here: the position) in its second stage, and the residual
+of the first stage beside it. So has this one:
+
+    clicks ~ query effect + f(x) + b_position + h(control terms),
+
+and f alone is the ranking model. f is a mixture of boosted trees, of an additive model with trees on top of it, and of
+the place that stage one expects, weighed by clicks on queries that each of them did not see.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, get_args
+
+import lightgbm as lgb
+import numpy as np
+
+from unskew._options import Preset, TuneOn
+from unskew.control.aggregate import Exposures
+from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
+from unskew.control.click_model import QueryClicks
+from unskew.control.position_effect import position_curve
+from unskew.control.stack import fit_stack
+from unskew.control.term_columns import TermsName, TermSource
+from unskew.data.clicks import ClickLog
+from unskew.data.design import DesignMatrix, Terms
+from unskew.data.ranking import RankingData
+from unskew.errors import SettingError, check_choice
+from unskew.method import Candidate, Method, Outcome
+from unskew.rankers.base import RankerState
+from unskew.rankers.lambdamart import named_text
+
+
+class FullControlFunction(Method):
+    """The full control function: a click model whose relevance part is the ranker.
+
+    ranker : "lambdamart" (trees) or "dnn" (a neural ranker).
+    terms : None, "T" (the transformed residual), "phi" (Φ, residual by feature) or "auto" (what the referee finds).
+    transformation : T of the terms; with terms="auto" the referee chooses it too.
+    folds : queries are held out in so many parts; every part's model goes into the mixture.
+    monotone : report a position curve that never rises.
+    confidence : of the curve's intervals.
+    preset : "default", "paper" (its tree sizes) or "smoke".
+    tune_on : accepted like everywhere; settings are chosen by held-out clicks, and validation data only adds a figure.
+
+    Learnt: clicks_ (the fitted parts), bias_ (the position curve with intervals), outcome_.extra (all in numbers).
+
+    >>> from unskew.simulation.log import simulate
+    >>> from unskew.simulation.synthetic import synthetic_collection
+    >>> log = simulate(synthetic_collection(40, longest=15, typical=10, features=8), seed=1)
+    >>> model = FullControlFunction(preset="smoke", n_jobs=1).fit(log)
+    >>> sorted(model.outcome_.extra["weights"]), model.bias_.confidence
+    (['boosted', 'place', 'trees'], 0.9)
+    """
+
+    name: ClassVar[str] = "full-cfc"
+    chooses: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        ranker: Any = "lambdamart",
+        terms: TermsName | Literal["auto"] | None = None,
+        transformation: str = "minmax",
+        folds: int = 4,
+        monotone: bool = False,
+        confidence: float = 0.9,
+        preset: Preset = "default",
+        tune_on: TuneOn = "auto",
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.ranker = ranker
+        self.terms = terms
+        self.transformation = transformation
+        self.folds = folds
+        self.monotone = monotone
+        self.confidence = confidence
+        self.preset = preset
+        self.tune_on = tune_on
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
+        self._check_settings()
+        started = time.perf_counter()
+        fit = self._fit_clicks(log)
+        self.clicks_ = fit
+        seconds = time.perf_counter() - started
+        names = log.data.feature_names
+        ranker = Forest(fit.forest(names))
+        judged = self._judged(ranker, validation)
+        return Outcome(
+            ranker=ranker,
+            state=ranker.state(names),
+            bias=position_curve(
+                fit.basis, fit.stack.effect, fit.stack.covariance, confidence=self.confidence, monotone=self.monotone
+            ),
+            candidates=[Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)],
+            extra=facts(fit),
+        )
+
+    def _fit_clicks(self, log: ClickLog) -> ClickFit:
+        return fit_clicks(
+            log,
+            terms=self._terms(log),
+            folds=self.folds,
+            settings=PRESETS[self.preset],
+            seed=self.random_state,
+            threads=0 if self.n_jobs is None or self.n_jobs < 1 else self.n_jobs,
+        )
+
+    def _terms(self, log: ClickLog) -> Callable[[Exposures], Terms] | None:
+        kind = self.terms
+        if kind is None or kind == "auto":
+            return None
+        source = TermSource.of(log, seed=self.random_state, n_jobs=self.n_jobs)
+        return lambda table: source.terms(table, kind, self.transformation)
+
+    def _judged(self, ranker: Forest, validation: ClickLog | RankingData | None) -> float | None:
+        if validation is None:
+            return None
+        from unskew.evaluation.judge import make_judge
+
+        judge = make_judge(validation, tune_on="auto" if self.tune_on == "debiased" else self.tune_on)
+        return None if judge is None else judge(ranker.predict(judge.features))
+
+    def _check_settings(self) -> None:
+        check_choice("preset", self.preset, PRESETS)
+        check_choice("terms", self.terms, (None, *get_args(TermsName), "auto"))
+        if self.folds < 2:
+            raise SettingError(f"folds must be 2 or greater, but {self.folds} was given.")
+        if not 0 < self.confidence < 1:
+            raise SettingError(f"confidence must lie between 0 and 1, but {self.confidence} was given.")
+
+
+class Forest:
+    """A ranker made of a LightGBM text."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.booster = lgb.Booster(model_str=text.decode())
+
+    def predict(self, design: DesignMatrix) -> Any:
+        """(n,) scores, larger is better."""
+        return np.asarray(self.booster.predict(design[:], raw_score=True), dtype=np.float64)
+
+    def state(self, columns: tuple[str, ...]) -> RankerState:
+        text = named_text(self.text.decode(), columns)
+        info = {"trees": self.booster.num_trees()}
+        return RankerState("lightgbm", {"model.txt": text.encode()}, tuple(columns), len(columns), info)
+
+
+def facts(fit: ClickFit) -> dict[str, Any]:
+    """The click model in numbers, JSON-able: position effect, weights of the parts, held-out likelihoods."""
+    clicks = QueryClicks.of(fit.used)
+    total = float(clicks.totals.sum())
+    effect = fit.basis.columns(fit.used.position) @ fit.stack.effect
+    likelihood = {
+        "no model": clicks.log_likelihood(np.zeros(len(fit.used))).sum(),
+        "position only": clicks.log_likelihood(effect).sum(),
+        "additive": fit.additive.likelihood.sum(),
+        **{name: clicks.log_likelihood(fit.parts[name] + effect).sum() for name in ("trees", "boosted")},
+        "all": fit.stack.likelihood.sum(),
+    }
+    known: dict[str, Any] = {
+        "severity": fit.stack.severity,
+        "severity_error": fit.stack.severity_error,
+        "bend": fit.stack.bend,
+        "weights": fit.stack.weights,
+        "trees": {
+            "alone": fit.trees.rounds,
+            "on the additive part": fit.boosted.rounds,
+            "folds": len(fit.trees.boosters),
+        },
+        "shrinkage": fit.additive.penalty,
+        "queries": fit.table.n_queries,
+        "queries_in_stack": fit.used.n_queries,
+        "clicks": float(fit.table.totals.sum()),
+        "log_likelihood_per_click": {name: float(value) / total for name, value in likelihood.items()},
+    }
+    if "terms" in fit.stack.weights:
+        without = {name: values for name, values in fit.parts.items() if name != "terms"}
+        less = fit_stack(fit.basis, fit.used.position, clicks, without)
+        known["terms_gain"] = float(fit.stack.likelihood.sum() - less.likelihood.sum())
+    return known

@@ -1,0 +1,87 @@
+"""The stack: one small conditional click model over cross-fitted parts, with the position effect in full.
+
+Scores of queries that a part did not see enter with weights of 0 or more; the position effect is estimated beside
+them. A part that shrank too much is stretched back here, which is why the position curve is read off the stack: given
+parts that carry relevance, what is left of position is examination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew._segments import IntArray
+from unskew.control.click_model import QueryClicks
+from unskew.control.conditional import fit_linear, robust_covariance
+from unskew.control.position_effect import PositionBasis, choose_bend
+
+Floats = npt.NDArray[np.float64]
+
+# How far a weight may easily be from its expected value. Few clicks cannot tell similar parts apart, and an even
+# mixture of them varies less than the better looking one.
+SPREAD = 0.25
+# An even mixture of the two sets of trees, nothing of the production ranker, control terms as they were learnt.
+EXPECTED = {"trees": 0.5, "boosted": 0.5, "place": 0.0, "terms": 1.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """A fitted stack.
+
+    weights : part → weight, 0 or more.
+    effect : (J,) coefficients of the position basis, effect[0] = η; covariance : (J, J), by query.
+    likelihood : (queries,) log-likelihood of every query.
+    bend : τ of the position effect.
+    """
+
+    weights: dict[str, float]
+    effect: Floats
+    covariance: Floats
+    likelihood: Floats
+    bend: float
+
+    @property
+    def severity(self) -> float:
+        """η of the power law."""
+        return float(self.effect[0]) if len(self.effect) else 0.0
+
+    @property
+    def severity_error(self) -> float:
+        return float(np.sqrt(self.covariance[0, 0])) if len(self.effect) else 0.0
+
+
+def fit_stack(
+    basis: PositionBasis,
+    position: IntArray,
+    clicks: QueryClicks,
+    parts: Mapping[str, Floats],
+    *,
+    spread: float = SPREAD,
+) -> Stack:
+    """Fit the weights of the parts (each (n,)) around their expected values, and the position effect with them."""
+    names = [name for name, values in parts.items() if np.ptp(values) > 0]
+    bend: float | None = None
+    while True:
+        columns = np.column_stack([basis.columns(position), *(parts[name] for name in names)])
+        penalty = np.full(len(names), spread**-2.0)
+        centre = np.array([EXPECTED[name] for name in names])
+        if bend is None:
+            bend, fit = choose_bend(basis, clicks, columns, penalty=penalty, centre=centre)
+        else:
+            whole = np.r_[basis.penalty(bend), penalty]
+            fit = fit_linear(columns, clicks, penalty=whole, centre=np.r_[np.zeros(basis.size), centre])
+        weights = fit.coefficients[basis.size :]
+        if (weights >= 0).all():
+            break
+        names.pop(int(np.argmin(weights)))
+    covariance = robust_covariance(fit, columns, clicks)
+    return Stack(
+        weights={name: float(dict(zip(names, weights)).get(name, 0.0)) for name in parts},
+        effect=fit.coefficients[: basis.size],
+        covariance=covariance[: basis.size, : basis.size],
+        likelihood=clicks.log_likelihood(columns @ fit.coefficients),
+        bend=bend,
+    )
