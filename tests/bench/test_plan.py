@@ -111,6 +111,15 @@ def test_methods_and_rankers_can_be_chosen() -> None:
     assert {entry.ranker for entry in plan_of("rq2", methods=("xgb-unbiased",)).entries} == {"xgboost"}
 
 
+def test_a_variant_is_told_its_settings() -> None:
+    plan = plan_of("stage-one", methods=("cfc", "cfc:centred=true", "full-cfc:terms=T"))
+    told = {(entry.setting, entry.method): dict(entry.unit.options) for entry in plan.entries}
+    assert told["svm", "cfc:centred=true"] == {"stage_one": "svm", "centred": True}
+    assert told["svm", "cfc"] == {"stage_one": "svm"}
+    assert told["svm", "full-cfc:terms=T"] == {"terms": "T"}
+    assert {entry.unit.method for entry in plan.entries} == {"cfc", "full-cfc"}
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -118,6 +127,7 @@ def test_methods_and_rankers_can_be_chosen() -> None:
         ({"methods": ("paird/dnn",)}, "'lambdamart'"),
         ({"rankers": ("nonsense",)}, "'nonsense'"),
         ({"methods": ("dla",), "rankers": ("lambdamart",)}, "Nothing is left"),
+        ({"methods": ("cfc:centred",)}, "no value"),
         ({"folds": 6}, "between 1 and 5"),
         ({"seeds": 0}, "1 or greater"),
     ],

@@ -54,7 +54,7 @@ class Experiment:
     """A question and how it is answered.
 
     settings × methods × folds × seeds are the units of work. A method is a name (with every ranker of the experiment
-    that it knows) or "name/ranker".
+    that it knows) or "name/ranker"; "name:setting=value" is a variant of it.
 
     kind : "ranking" fits methods and ranks test queries; "residuals" looks at stage one alone.
     tuning : "grades" chooses settings on human grades; "clicks" on debiased clicks for the control function and on
@@ -85,7 +85,8 @@ def _sweep(name: str, values: tuple[Any, ...]) -> tuple[Setting, ...]:
 
 _SHARES = (0.01, 0.1, 0.2, 0.3, 1.0)
 _FEW = ("naive", "oracle", "cfc", "position")
-_HIDDEN_METHODS = ("naive", "oracle", "cfc", "cfc-s", "full-cfc", "position")
+_TERMS = ("full-cfc:terms=T", "full-cfc:terms=phi")
+_HIDDEN_METHODS = ("naive", "oracle", "cfc", "cfc-s", "full-cfc", *_TERMS, "position")
 _TRUTH_TREES = (
     *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "full-cfc", "pijd", "paird", "position")),
     "naive/xgboost",
@@ -219,7 +220,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             ),
             _HIDDEN_METHODS,
             ("lambdamart",),
-            smoke=(*_SMOKE, "position/lambdamart"),
+            smoke=(*_SMOKE, "full-cfc/lambdamart", "full-cfc:terms=T/lambdamart"),
             folds=5,
             seeds=3,
         ),

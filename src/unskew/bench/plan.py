@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -160,10 +160,11 @@ def method_pairs(what: Experiment, setting: Setting, request: Request) -> list[t
 
 
 def _pairs_of(name: str, what: Experiment, request: Request) -> Iterator[tuple[str, str]]:
-    plain, _, ranker = name.partition("/")
-    info = resolve(plain)
+    label, _, ranker = name.partition("/")
+    info = resolve(variant(label)[0])
+    label = ":".join([info.name, *label.split(":")[1:]])
     if ranker:
-        check_choice(f"ranker of '{plain}'", ranker, info.rankers)
+        check_choice(f"ranker of '{info.name}'", ranker, info.rankers)
         wanted: Sequence[str] = (ranker,)
     else:
         wanted = [r for r in request.rankers or what.rankers if r in info.rankers]
@@ -171,13 +172,32 @@ def _pairs_of(name: str, what: Experiment, request: Request) -> Iterator[tuple[s
             wanted = info.rankers[:1]  # named, but with none of the experiment's rankers
     for one in wanted:
         if request.rankers is None or one in request.rankers:
-            yield info.name, one
+            yield label, one
+
+
+def variant(label: str) -> tuple[str, dict[str, Any]]:
+    """The method behind a label, and the settings that it names.
+
+    >>> variant("full-cfc:terms=T"), variant("cfc:centred=true:cross_fit=5"), variant("naive")
+    (('full-cfc', {'terms': 'T'}), ('cfc', {'centred': True, 'cross_fit': 5}), ('naive', {}))
+    """
+    name, *settings = label.split(":")
+    options = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise SettingError(f"'{label}' must name settings as {name}:setting=value, but '{setting}' has no value.")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return name, options
 
 
 def _unit(
     what: Experiment,
     setting: Setting,
-    method: str,
+    label: str,
     ranker: str,
     fold: int,
     seed: int,
@@ -185,7 +205,8 @@ def _unit(
     size: Scale,
     average: int,
 ) -> Unit:
-    told: Mapping[str, Any] = setting.options if method in CONTROL else {}
+    method, named = variant(label)
+    told = {**(setting.options if method in CONTROL else {}), **named}
     if what.kind == "residuals":
         return Unit(data, setting.cell, fold, seed, *STAGE_ONE, "residuals", options=pairs(told))
     given = budget(method, ranker, told, _tries(what, size))

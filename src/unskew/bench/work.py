@@ -15,6 +15,7 @@ import numpy.typing as npt
 from unskew.bench.collection import Collection
 from unskew.bench.experiments import CONTROL
 from unskew.bench.material import Material, make_material
+from unskew.bench.scales import SELF_TUNED
 from unskew.bench.units import Unit
 from unskew.control.density import grid_density
 from unskew.control.diagnostics import diagnose
@@ -140,7 +141,7 @@ def _method(unit: Unit, options: dict[str, Any], rate: float | None, threads: in
     own = {**dict(unit.net), **({"learning_rate": rate} if rate else {})}
     if "ranker" in known and unit.ranker in RANKERS:
         options["ranker"] = unit.ranker
-        if own:
+        if own and unit.method not in SELF_TUNED:
             options["ranker"] = make_ranker(
                 unit.ranker, preset=unit.preset, random_state=unit.seed, n_jobs=threads, **own
             )

@@ -69,7 +69,9 @@ def run_command(
         typer.Option(help="Judged data: LETOR text, Parquet, CSV, a registered name, or synthetic[:queries]."),
     ] = None,
     max_grade: Annotated[int | None, typer.Option(help="The collection's largest grade.", min=1)] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these, by commas: naive,oracle,cfc or cfc/dnn.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Only these, by commas: naive,oracle,cfc/dnn,cfc:centred=true.")
+    ] = None,
     rankers: Annotated[str | None, typer.Option(help="Only these, by commas: lambdamart,dnn,xgboost.")] = None,
     folds: Annotated[int | None, typer.Option(help="Folds to test on, of five.", min=1)] = None,
     seeds: Annotated[int | None, typer.Option(help="Click seeds.", min=1)] = None,
