@@ -281,6 +281,15 @@ class TestRanker:
         assert (ranker.stage_, ranker.judged_) == (20, -1)
         np.testing.assert_allclose(ranker.predict(DesignMatrix(x)), judge.first, atol=1e-5)
 
+    def test_exponential_gain(self) -> None:
+        x, _, sizes = made_up()
+        grades = np.random.default_rng(0).integers(0, 4, len(x))
+        fits = [
+            NeuralRanker(preset="smoke", gain="exponential").fit(DesignMatrix(x), grades, sizes),
+            NeuralRanker(preset="smoke").fit(DesignMatrix(x), 2**grades - 1, sizes),
+        ]
+        np.testing.assert_array_equal(*(fit.predict(DesignMatrix(x)) for fit in fits))
+
     def test_grid_and_settings(self) -> None:
         assert [entry.learning_rate for entry in NeuralRanker(preset="paper").grid()] == [0.01, 0.05]
         only = NeuralRanker(learning_rate=0.02)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,22 @@ from unskew.rankers._torch import torch
 from unskew.rankers.batches import Batch
 from unskew.rankers.net import Part, softmax_loss, train
 
-# preset → (units of the simulator's item net, units of its recurrent parts, its learning rate); a smaller net that
-# learns faster makes up for fewer steps, and keeps a step below four of the naive ranker's.
-SIMULATORS = {"paper": ((512, 256), 64, 0.001), "default": ((256,), 32, 0.005), "smoke": ((16,), 8, 0.02)}
+
+class Simulator(NamedTuple):
+    """Units of the item net and of the recurrent parts, learning rate, re-ordered lists per session."""
+
+    item_units: tuple[int, ...]
+    units: int
+    rate: float
+    orders: int
+
+
+# A smaller simulator that learns faster makes up for fewer steps, and keeps a step below four of the naive ranker's.
+PRESETS = {
+    "paper": Simulator((512, 256), 64, 0.001, 32),
+    "default": Simulator((256,), 32, 0.005, 32),
+    "smoke": Simulator((16,), 8, 0.02, 4),
+}
 DROPOUT, DECAY = 0.4, 1e-5
 
 
@@ -30,24 +43,21 @@ class MULTR(NeuralMethod):
         C = CE(s; ĉ)      the simulator's clicks, unweighted    D = CE(s; c̃)     its clicks on the re-ordered lists
     so that errors of the simulator cancel between A and B where the weights are right.
 
-    orders : N, re-ordered lists per session.
+    orders : N, re-ordered lists per session; None is the preset's 32.
     simulator_share : steps of the simulator's training, as a share of the ranker's steps.
     max_weight : no click weighs more than so many clicks at the top (A − B is not bounded below without it).
     """
 
     name: ClassVar[str] = "multr"
-    orders: int = 32
+    orders: int | None = None
     simulator_share: float = 1.0
     max_weight: float = 100.0
 
     def towers(self, task: Task) -> torch.nn.Module:
-        item_units, units, _ = SIMULATORS[self.preset]
-        return torch.nn.ModuleDict(
-            {
-                "examination": torch.nn.ParameterDict({"e": torch.zeros(task.positions)}),
-                "simulator": make_simulator(task.n_features, task.positions, item_units, units),
-            }
-        )
+        size = PRESETS[self.preset]
+        simulator = make_simulator(task.n_features, task.positions, size.item_units, size.units)
+        examination = torch.nn.ParameterDict({"e": torch.zeros(task.positions)})
+        return torch.nn.ModuleDict({"examination": examination, "simulator": simulator})
 
     def prepare(self, net: Any, towers: Any, task: Task) -> None:
         # All sessions, not only those with a click: a simulator that never saw people leave would click too much.
@@ -60,7 +70,7 @@ class MULTR(NeuralMethod):
 
         steps = max(int(self.simulator_share * task.schedule.steps), 1)
         weights = list(simulator.parameters())
-        part = Part(simulator, weights, torch.optim.Adam(weights, lr=SIMULATORS[self.preset][2], weight_decay=DECAY))
+        part = Part(simulator, weights, torch.optim.Adam(weights, lr=PRESETS[self.preset].rate, weight_decay=DECAY))
         train([part], loss, sessions, replace(task.schedule, steps=steps))
         simulator.requires_grad_(False)
 
@@ -76,7 +86,12 @@ class MULTR(NeuralMethod):
         b = softmax_loss(s, shown, batch.weight * w)
         c = softmax_loss(s, shown, batch.weight)
         d = softmax_loss(s, reordered, batch.weight)
-        return exam + (a - b + c + self.orders * d) / (2 + self.orders)
+        n = self._orders
+        return exam + (a - b + c + n * d) / (2 + n)
+
+    @property
+    def _orders(self) -> int:
+        return PRESETS[self.preset].orders if self.orders is None else self.orders
 
     def pseudo_clicks(self, batch: Batch, simulator: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """(B, L) clicks on the lists as shown, and (B, L) how often each item was clicked in the re-ordered ones.
@@ -87,10 +102,10 @@ class MULTR(NeuralMethod):
         count, width = batch.mask.shape
         with torch.no_grad():
             items = batch.spread(simulator["item"](batch.x), fill=0.0)
-            keys = torch.rand(self.orders, 1, width) + 2.0 * ~batch.mask  # places without an item stay last
+            keys = torch.rand(self._orders, 1, width) + 2.0 * ~batch.mask  # places without an item stay last
             order = torch.cat([torch.arange(width).expand(1, count, width), keys.argsort(dim=2)]).reshape(-1, width)
             _, click = walk(simulator, items, batch.position, batch.mask, order=order)
-            back = torch.zeros_like(click).scatter_(1, order, click).reshape(1 + self.orders, count, width)
+            back = torch.zeros_like(click).scatter_(1, order, click).reshape(1 + self._orders, count, width)
             back = back * batch.mask
             return back[0], back[1:].sum(dim=0)
 

@@ -143,15 +143,9 @@ def train(
     judge: Callable[[], float] | None = None,
 ) -> Trained:
     """Move all parts together, each clipped on its own; in the end the best checkpoint by the judge is put back."""
-    moving = [part for part in parts if part.weights]
     best: tuple[float, int, list[Any]] | None = None
     for step in range(1, schedule.steps + 1):
-        for part in moving:
-            part.optimiser.zero_grad()
-        loss(batches.draw()).backward()
-        for part in moving:
-            torch.nn.utils.clip_grad_norm_(part.weights, schedule.clip)
-            part.optimiser.step()
+        take_step(parts, loss, batches.draw(), schedule.clip)
         if judge is not None and (step % schedule.check_every == 0 or step == schedule.steps):
             score = judge()
             if best is None or score > best[0]:
@@ -161,6 +155,16 @@ def train(
     for part, state in zip(parts, best[2]):
         part.module.load_state_dict(state)
     return Trained(best[1], best[0])
+
+
+def take_step(parts: Sequence[Part], loss: Callable[[Batch], torch.Tensor], batch: Batch, clip: float) -> None:
+    """One move of every part down the gradient of the loss on one batch."""
+    for part in parts:
+        part.optimiser.zero_grad()
+    loss(batch).backward()
+    for part in parts:
+        torch.nn.utils.clip_grad_norm_(part.weights, clip)
+        part.optimiser.step()
 
 
 def design_scores(net: torch.nn.ModuleDict, scaling: Scaling, design: DesignMatrix) -> npt.NDArray[np.float64]:

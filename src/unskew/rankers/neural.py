@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,7 @@ class NeuralRanker(BaseEstimator):
     learning_rate : one rate; None lets `grid` offer the preset's.
     steps, batch_lists : how many steps of how many lists, drawn with replacement.
     list_size : train on the top so many items of every list; None takes whole lists, at most 100 items.
+    gain : what a label counts as target: "linear", the label itself; "exponential", 2^label − 1.
     separate_terms : extra terms get a small tower of their own, added to the score, instead of entering with the
         features.
     n_jobs : threads while fitting; None leaves PyTorch's setting, -1 takes all cores.
@@ -86,6 +87,7 @@ class NeuralRanker(BaseEstimator):
         steps: int | None = None,
         batch_lists: int = 256,
         list_size: int | None = 10,
+        gain: Literal["linear", "exponential"] = "linear",
         separate_terms: bool = False,
         random_state: int = 0,
         n_jobs: int | None = None,
@@ -96,6 +98,7 @@ class NeuralRanker(BaseEstimator):
         self.steps = steps
         self.batch_lists = batch_lists
         self.list_size = list_size
+        self.gain = gain
         self.separate_terms = separate_terms
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -120,7 +123,9 @@ class NeuralRanker(BaseEstimator):
     ) -> Self:
         """Minimise Σ y (−log softmax(s)) / Σ y; with positions, s = f(x) + b_k while training and f(x) afterwards."""
         schedule, hidden = net_settings(self)
-        lists = cut_lists(labels, sizes, list_size=self.list_size, position=position, weight=weight)
+        check_choice("gain", self.gain, ("linear", "exponential"))
+        target = labels if self.gain == "linear" else np.exp2(labels.astype(np.float32)) - 1
+        lists = cut_lists(target, sizes, list_size=self.list_size, position=position, weight=weight)
         with seeded(self.random_state, threads_of(self.n_jobs)):
             scaling = fit_scaling(design)
             net = make_net(design.n_plain, design.n_terms, hidden, separate_terms=self.separate_terms)
