@@ -30,6 +30,8 @@ from unskew.deploy.formats.base import (
 
 SLACK = np.float32(1e-6)
 _NEIGHBOURS = 4
+# No feature has values this close to a threshold and yet on its other side.
+_NO_VALUE = 1e-30
 
 
 def _write(request: Request) -> Written:
@@ -47,9 +49,10 @@ def _write(request: Request) -> Written:
     if with_missing:
         notes.append("This model learnt where missing values go: it needs Solr 9.2 or later (isNullSameAsZero).")
     off = np.abs(reached.astype(np.float64) - finite(forest.threshold))
-    if off.any():
+    count = int((off > _NO_VALUE).sum())
+    if count:
         notes.append(
-            f"Solr adds 0.000001 to every threshold in float32; {int((off > 0).sum())} of {forest.n_nodes} thresholds "
+            f"Solr adds 0.000001 to every threshold in float32; {count} of {forest.n_nodes} thresholds "
             f"can then be met only to within {off.max():.1g}. Feature values that close to a threshold would tell."
         )
     params = f'{{{_missing_setting(with_missing)}"trees":[{trees_of(forest, written, with_missing)}]}}'
