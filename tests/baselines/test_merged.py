@@ -11,19 +11,31 @@ from unskew.baselines.paird import PairDebiasedMART
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 from unskew.data.lists import TrainingLists, by_content, training_lists
+from unskew.data.ranking import RankingData
 from unskew.rankers.lambdamart import LambdaMART
-from unskew.simulation.log import simulate
-from unskew.simulation.synthetic import synthetic_collection
 
 
 @pytest.fixture(scope="module")
 def log() -> ClickLog:
     """A deterministic policy: ten passes over the same lists, of which many look alike or are empty.
 
-    Queries without any click are left out: their rows would have a say in the bins.
+    Queries without any click are left out: their rows would have a say in the bins. Features are drawn from a normal
+    distribution: between redundant ones, rounding would choose the split.
     """
-    data = synthetic_collection(60, seed=1, features=8, shortest=4, longest=12, typical=8)
-    log = simulate(data, eta=1.0, passes=10, seed=1)
+    rng = np.random.default_rng(0)
+    queries, items, passes = 60, 8, 10
+    x = rng.normal(size=(queries * items, 5))
+    data = RankingData.from_arrays(x, sizes=np.full(queries, items))
+    rows = np.tile(np.arange(queries * items), passes)
+    position = np.tile(np.arange(1, items + 1), queries * passes)
+    chance = 0.5 / (1 + np.exp(1.5 - 2 * x[rows, 0])) / position
+    log = ClickLog.from_arrays(
+        data,
+        row=rows,
+        session=np.repeat(np.arange(queries * passes), items),
+        position=position,
+        click=rng.random(len(rows)) < chance,
+    )
     return log.take_queries(np.unique(log.session_query[log.session_clicks > 0]))
 
 

@@ -229,3 +229,17 @@ def test_nothing_to_learn_scores_zero(world: dict[str, Any]) -> None:
     assert (ranker.predict(design) == 0).all()
     assert ranker.gain_share() == 0
     assert lgb.Booster(model_str=ranker.state(list("abcdef")).files["model.txt"].decode()).num_trees() <= 1
+
+
+def test_presets_adapt_to_what_there_is(world: dict[str, Any]) -> None:
+    design, label, sizes = DesignMatrix(world["x"]), world["label"], world["sizes"]
+    alone = LambdaMART(n_jobs=1).fit(design, label, sizes)
+    assert alone.stage_ == 100
+    assert alone.booster_.params["min_data_in_leaf"] == LISTS * ITEMS // 50
+    assert (
+        LambdaMART(n_jobs=1, min_rows=40, trees=2).fit(design, label, sizes).booster_.params["min_data_in_leaf"] == 40
+    )
+    judged = LambdaMART(n_jobs=1).fit(design, label, sizes, judge=_judge(world))
+    assert judged.booster_.current_iteration() == 300
+    with pytest.raises(SettingError, match="trees must be 1 or more"):
+        _small(trees=0).fit(design, label, sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,16 @@ from unskew.rankers.base import Judge
 # LightGBM's own limits for lambdarank; XGBoost is held to the same.
 MAX_LABEL = 30
 MAX_LIST = 10_000
+
+
+def stages_of(ranker: Any, presets: Mapping[str, Mapping[str, Any]], judge: Judge | None) -> list[int]:
+    """The numbers of trees to look at, ascending: with a judge all of them, else the one to be kept."""
+    if ranker.trees is None and judge is None:
+        return [presets[ranker.preset]["unjudged"]]
+    stages = sorted(several(ranker.setting("trees")))
+    if stages[0] < 1:
+        raise SettingError(f"trees must be 1 or more, but {stages[0]} was given.")
+    return stages if judge is not None else stages[-1:]
 
 
 def choose_stage(

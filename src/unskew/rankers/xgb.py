@@ -15,23 +15,25 @@ from unskew._segments import IntArray, offsets_of, positions_in, segment_mean
 from unskew.data.design import DesignMatrix
 from unskew.errors import LogError, NotFittedError, SettingError, check_choice, require_extra
 from unskew.rankers.base import Judge, RankerState
-from unskew.rankers.trees import check_lists, choose_stage, several
+from unskew.rankers.trees import check_lists, choose_stage, several, stages_of
 
 BLOCK = 65_536
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {
-        "trees": (50, 100, 200, 300),
+        "trees": (25, 50, 100, 200, 300),
+        "unjudged": 100,
         "learning_rate": (0.05,),
         "leaves": 15,
         "min_hessian": 5.0,
         "l2": 5.0,
-        "feature_fraction": 0.5,
-        "bagging_fraction": 0.5,
+        "feature_fraction": 0.4,
+        "bagging_fraction": 0.7,
         "truncation": 30,
     },
     "paper": {
         "trees": (100, 300, 500),
+        "unjudged": 500,
         "learning_rate": (0.05, 0.1),
         "leaves": 255,
         "min_hessian": 0.001,
@@ -42,6 +44,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "smoke": {
         "trees": (10, 20),
+        "unjudged": 20,
         "learning_rate": (0.2,),
         "leaves": 7,
         "min_hessian": 0.1,
@@ -115,11 +118,11 @@ class XGBoostRanker(BaseEstimator):
         judge: Judge | None = None,
         cache: dict[Any, Any] | None = None,
     ) -> Self:
-        """Train on lists and keep the number of trees that the judge likes best (else the most)."""
+        """Train on lists and keep the number of trees that the judge likes best."""
         xgboost = require_extra("xgboost", "xgboost", "The ranker 'xgboost'")
         check_lists(design, labels, sizes)
         self._check_positions(position, sizes)
-        stages = sorted(several(self.setting("trees")))
+        stages = stages_of(self, PRESETS, judge)
         data = _quantiles(xgboost, design, self._threads, cache)
         list_weight = np.ones(len(sizes)) if weight is None else segment_mean(weight, offsets_of(sizes))
         data.set_info(label=labels, group=sizes, weight=list_weight)
