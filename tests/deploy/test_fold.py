@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unskew.deploy.fold import fold, fold_lightgbm
 from unskew.deploy.lightgbm_text import read_text, write_text
-from unskew.errors import ModelFileError, SettingError
+from unskew.errors import ExportError, ModelFileError, SettingError
 from unskew.rankers.base import RankerState
 
 PLAIN, TERMS = 4, 3
@@ -190,6 +190,8 @@ def test_fold_takes_the_values_the_terms_have_at_inference() -> None:
     assert summary["term_splits"] == 1.0
     with pytest.raises(SettingError, match="one finite value"):
         fold(state, [1.0, 2.0])
+    with pytest.raises(ExportError, match="no open format"):
+        fold(RankerState("memory", {}, ("x",), 1))
 
 
 @pytest.mark.parametrize(

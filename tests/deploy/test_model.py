@@ -85,6 +85,7 @@ def test_missing_values_only_where_they_mean_something(models: Models, candidate
 def test_a_net_is_folded_saved_and_loaded(small_net: RankerState, tmp_path: Path) -> None:
     model = Model.from_state(small_net)
     assert model.feature_names == ("a", "b", "c")
+    assert 0 < model.manifest["folded"]["term_weight"] < 1
     rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
     whole = NetScorer.from_bytes(small_net.files["model.safetensors"], small_net.info)
     zeros = np.zeros((50, 2), dtype=np.float32)

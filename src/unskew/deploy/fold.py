@@ -25,7 +25,7 @@ from unskew.deploy.lightgbm_text import (
     write_text,
 )
 from unskew.deploy.prune import Pruned, prune, sum_leaves
-from unskew.errors import ModelFileError, SettingError
+from unskew.errors import ExportError, ModelFileError, SettingError
 from unskew.rankers.base import RankerState
 
 # LightGBM calls a value zero when it is within this of zero (a float32 constant of its own).
@@ -98,9 +98,27 @@ def fold(state: RankerState, fixed: npt.ArrayLike | None = None) -> tuple[Ranker
         from unskew.deploy.linear import fold_linear
 
         return replace(state, files={"model.json": fold_linear(_only_file(state), values)}, columns=names), {}
-    from unskew.rankers.net_scorer import fold_net
+    if state.kind == "net":
+        from unskew.rankers.net_scorer import fold_net
 
-    return fold_net(state, values), {}
+        return fold_net(state, values), _net_summary(state)
+    raise ExportError(
+        f"A ranker of kind '{state.kind}' has no open format, so it can be neither folded nor saved. "
+        "Use LambdaMART, XGBoost, the neural ranker or a linear estimator."
+    )
+
+
+def _net_summary(state: RankerState) -> dict[str, Any]:
+    """How much of the first layer's weight the terms held: ‖V‖² / (‖W‖² + ‖V‖²), both for scaled inputs."""
+    from unskew.rankers.net_scorer import read_tensors
+
+    tensors = read_tensors(_only_file(state))
+    plain, terms = (
+        float(np.square(tensors[name], dtype=np.float64).sum()) if name in tensors else 0.0
+        for name in ("linear0.weight", "terms.weight")
+    )
+    share = terms / (plain + terms) if plain + terms else 0.0
+    return {"terms": len(state.columns) - state.n_plain, "term_weight": share}
 
 
 def fold_lightgbm(
