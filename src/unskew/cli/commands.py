@@ -13,5 +13,6 @@ from unskew.cli import rank
 from unskew.cli import evaluate
 from unskew.cli import methods
 from unskew.cli import bench
+from unskew.cli import report
 from unskew.cli import export
 from unskew.cli import partition

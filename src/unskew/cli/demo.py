@@ -16,16 +16,17 @@ from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 @app.command("demo")
 @command
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the log and the model.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the log, the model and the report.")] = Path(
         "unskew-demo"
     ),
+    report: Annotated[bool, typer.Option(help="Also write report.html and demo.png.")] = True,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores without it.", min=1)] = None,
     json: Json = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run the whole way on an embedded collection: a click log, checks, diagnostics, models, a table, a saved model.
+    """Run the whole way on an embedded collection: a click log, checks, diagnostics, models, a table, a report.
 
     Example: [bold]unskew demo --out demo[/bold]
     """
@@ -34,16 +35,18 @@ def demo_command(
     voice = Voice(json, quiet)
     result = run_demo(out, seed=seed, n_jobs=jobs, tell=lambda step, thing: _tell(voice, step, thing))
     default = next(reversed([name for name in result.fitted if name != "oracle"]))
+    written = {"log": result.log_path, "model": result.model_path}
+    if report:
+        written |= _report(result, out, seed)
     voice.say(
-        f"\nWritten in {result.seconds:.0f} s: {result.log_path} (the log), {result.model_path} (the model).\n"
+        f"\nWritten in {result.seconds:.0f} s: {', '.join(f'{path} (the {what})' for what, path in written.items())}.\n"
         f"Next, on your own log: [bold]unskew validate LOG[/bold], [bold]unskew diagnose LOG[/bold], "
         f"[bold]unskew fit LOG --out MODEL[/bold]"
     )
     voice.result(
         {
             "out": str(out),
-            "log": str(result.log_path),
-            "model": str(result.model_path),
+            **{what: str(path) for what, path in written.items()},
             "default": default,
             "seconds": round(result.seconds, 3),
             "diagnostics": result.diagnostics.to_dict(),
@@ -51,6 +54,17 @@ def demo_command(
             "gap_closed": {name: vars(gap) for name, gap in result.gap.items()},
         }
     )
+
+
+def _report(result: Any, out: Path, seed: int) -> dict[str, Path]:
+    from unskew.report.demo_page import demo_figure, demo_page
+    from unskew.report.figures import save_figure
+    from unskew.report.page import write_page
+
+    written = {"report": out / "report.html", "picture": out / "demo.png"}
+    write_page(demo_page(result, out=out, seed=seed), written["report"])
+    save_figure(demo_figure(result), written["picture"])
+    return written
 
 
 def _tell(voice: Voice, step: str, thing: Any) -> None:

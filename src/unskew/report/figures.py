@@ -46,7 +46,11 @@ def spec_of(chart: Any, theme: Theme) -> dict[str, Any]:
     """The Vega-Lite specification of a chart in this look."""
     spec = chart.to_dict()
     # Altair's own default configuration gives way to the theme's.
-    return {**spec, "config": theme.config(), "padding": 16 if theme.paper else 0}
+    return {
+        **spec,
+        "config": theme.config(),
+        "padding": 16 if theme.paper else {"left": 1, "top": 4, "right": 12, "bottom": 6},
+    }
 
 
 def _render(spec: dict[str, Any], suffix: str) -> bytes:

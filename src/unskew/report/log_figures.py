@@ -38,7 +38,7 @@ def density_panel(statistics: ResidualStatistics, theme: Theme = LIGHT) -> Panel
     sd = max(statistics.sd, float(np.finfo(float).tiny))
     normal = np.exp(-0.5 * ((grid - statistics.mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
     data = columns(residual=grid, density=density.density[places], normal=normal)
-    base = alt.Chart(data).encode(x=alt.X("residual:Q", title="residual (right: shown lower than the features say)"))
+    base = alt.Chart(data).encode(x=alt.X("residual:Q", title="residual (above 0: shown lower than expected)"))
     y = alt.Y("density:Q", title="density")
     tips = [tip("residual", "residual", ".3f"), tip("density", "density", ".2f"), tip("normal", "normal curve", ".2f")]
     chart = alt.layer(
@@ -53,23 +53,23 @@ def density_panel(statistics: ResidualStatistics, theme: Theme = LIGHT) -> Panel
     )
 
 
-def densities_panel(named: Mapping[str, ResidualStatistics], theme: Theme = LIGHT) -> Panel:
-    """Residual densities of several logs, one line each."""
-    rows = []
-    for name, statistics in named.items():
-        density = grid_density(statistics)
-        shown = np.flatnonzero(density.density > density.density.max() / 2000)
-        for i in np.unique(np.linspace(shown[0], shown[-1], DENSITY_POINTS).astype(int)):
-            rows.append({"name": name, "residual": float(density.grid[i]), "density": float(density.density[i])})
+def densities_panel(named: Mapping[str, tuple[Any, Any]], theme: Theme = LIGHT) -> Panel:
+    """Residual densities of several logs, one line each: name → (residuals, densities)."""
+    rows = [
+        {"name": name, "residual": float(x), "density": float(y)}
+        for name, (grid, density) in named.items()
+        for x, y in zip(grid, density, strict=True)
+        if y > max(density) / 500
+    ]
     names = list(named)
     base = alt.Chart(values(rows)).mark_line(point={"size": 0})
     chart = dashed(base, names, field="name").encode(
-        x=alt.X("residual:Q", title="residual"),
+        x=alt.X("residual:Q", title="residual (above 0: shown lower than expected)"),
         y=alt.Y("density:Q", title="density"),
         tooltip=[tip("name", "log"), tip("residual", "residual", ".3f"), tip("density", "density", ".2f")],
         color=by_method(names, theme, field="name")["color"],
     )
-    return Panel("Residuals", "What stage one leaves over of the rank, log by log.", chart, tuple(named))
+    return Panel("Residuals", "What stage one leaves over of the rank, log by log.", chart, tuple(names))
 
 
 def spread_panel(curve: SpreadCurve, theme: Theme = LIGHT) -> Panel:
@@ -136,7 +136,7 @@ def clicks_panel(clicks: ClickCurve, theme: Theme = LIGHT) -> Panel:
         y=alt.Y("rate:Q", title="clicks per impression", axis=alt.Axis(format="%")),
         tooltip=tips,
     )
-    chart = base.mark_line(color=theme["green"]) + base.mark_point(color=theme["green"], size=30, opacity=1)
+    chart = base.mark_line(color=theme["blue"]) + base.mark_point(color=theme["blue"], size=30, opacity=1)
     return Panel(
         "Clicks by position",
         "How often an item was clicked where it stood. The fall mixes two things: better items stand higher, and "
@@ -193,18 +193,20 @@ def examination_panel(
         rows += _curve_rows(TRUTH, np.arange(1, len(planted) + 1), planted)
         last = max(last, len(planted))
     names = [TRUTH] * (planted is not None) + order_methods(curves) + [CLICKS] * (clicks is not None)
-    style = by_method(names, theme, field="name")
+    # The curves fall, so that there is room at the top right.
+    style = by_method(names, theme, field="name", legend="top-right")
     tips = [tip("name", "curve"), tip("position", "position", ".0f"), tip("value", "relative to the top", ".3f")]
     x = _position_axis([1, last])
     y = alt.Y("value:Q", title="examination, position 1 = 1", scale=alt.Scale(domainMin=0))
     base = alt.Chart(values(rows)).encode(x=x, color=style["color"])
+    band = base.transform_filter("isValid(datum.low)").mark_area(opacity=0.18).encode(y="low:Q", y2="high:Q")
     chart = alt.layer(
-        base.transform_filter("isValid(datum.low)").mark_area(opacity=0.18).encode(y="low:Q", y2="high:Q"),
+        *[band] * any("low" in row for row in rows),
         dashed(base.mark_line(), names, field="name").encode(y=y),
         base.mark_point(size=28, opacity=1).encode(y=y, shape=style["shape"], tooltip=tips),
     )
     return Panel(
-        "How far down people look",
+        "Examination by position",
         "Examination by position as each method estimates it from clicks alone, relative to the top."
         + (" The dashed line is the truth that was planted in this simulated log." if planted is not None else ""),
         chart,

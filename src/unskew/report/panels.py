@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import polars as pl
@@ -21,27 +21,31 @@ class Panel:
 
     text : one or two sentences: what is drawn, and how to read it.
     methods : names drawn in a method's style, for the legend.
+    height : what suits it, in pixels.
     """
 
     title: str
     text: str
     chart: Any
     methods: tuple[str, ...] = ()
+    height: int = HEIGHT
 
-    def sized(self, width: int | str, height: int) -> Any:
+    def sized(self, width: int | str, height: int | None = None) -> Any:
         """The chart in this size; width "container" follows the page."""
-        return self.chart.properties(width=width, height=height, description=f"{self.title}. {self.text}")
+        words = f"{self.title}. {self.text}"
+        return self.chart.properties(width=width, height=height or self.height, description=words)
 
 
 def arrange(panels: Sequence[Panel], *, columns: int = 3, width: int = WIDTH, height: int = HEIGHT) -> Any:
     """All panels as one chart, in rows of `columns`."""
     sized = [panel.sized(width, height).properties(title=panel.title) for panel in panels]
     names = {panel.methods for panel in panels}
-    # Flush bounds put the panels on one grid, whatever the length of their axes' labels; legends inside need room.
-    bounds, spacing = ("flush", {"row": 90, "column": 76}) if len(names) == 1 else ("full", {"row": 36, "column": 36})
+    # Flush bounds put the panels on one grid, whatever the length of their axes' labels; several legends need room.
+    flush = len(names - {()}) <= 1
+    bounds, spacing = ("flush", {"row": 90, "column": 76}) if flush else ("full", {"row": 36, "column": 36})
     joined = alt.concat(*sized, columns=columns, spacing=spacing, bounds=bounds)
     # Only panels with the same names can share colours: a shared scale of different names would mix them up.
-    shared = "shared" if len(names) == 1 and panels[0].methods else "independent"
+    shared: Literal["shared", "independent"] = "shared" if len(names) == 1 and panels[0].methods else "independent"
     return joined.resolve_scale(color=shared, shape=shared)
 
 
@@ -55,10 +59,12 @@ def columns(**named: Any) -> Any:
     return values(pl.DataFrame(named).to_dicts())
 
 
-def by_method(methods: Sequence[str], theme: Theme, *, field: str = "method", legend: bool = True) -> dict[str, Any]:
+def by_method(
+    methods: Sequence[str], theme: Theme, *, field: str = "method", legend: str | None = "right"
+) -> dict[str, Any]:
     """Encodings of colour and shape that give every method its style, the same in every picture."""
     styles = styles_of(methods)
-    shown: Any = {"title": None, "symbolOpacity": 1} if theme.legend and legend else None
+    shown: Any = {"title": None, "symbolOpacity": 1, "orient": legend} if theme.legend and legend else None
     domain = list(styles)
     return {
         "color": alt.Color(

@@ -21,6 +21,8 @@ Row = Mapping[str, Any]
 # A method can lose many times the gap; bars end here and their labels say the number.
 LOWEST_GAP = -1.0
 HEADLINE = "ndcg@10"
+# The two ends of the gap by name, below their numbers.
+_ENDS = "datum.value == 0 ? ['0%', 'naive'] : datum.value == 1 ? ['100%', 'oracle'] : format(datum.value, '.0%')"
 
 
 def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE, title: str = "") -> Panel:
@@ -34,7 +36,8 @@ def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLI
     # Room on the right for a column with the numbers.
     domain = [lowest - 0.04 * (highest - lowest), highest + 0.26 * (highest - lowest)]
     x = alt.X("shown:Q", title="share of the gap closed", scale=alt.Scale(domain=domain, nice=False, clamp=True))
-    x = x.axis(alt.Axis(format="%", grid=False, tickCount=5))
+    ticks = [tick / 2 for tick in range(-2, 6) if domain[0] <= tick / 2 <= domain[1]]
+    x = x.axis(alt.Axis(labelExpr=_ENDS, grid=False, values=ticks))
     y = alt.Y("method:N", sort=names, title=None, axis=alt.Axis(labelFontSize=12, domain=False, ticks=False))
     colour = alt.Color(
         "method:N",
@@ -48,11 +51,10 @@ def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLI
         tip("mean", metric.upper(), ".4f"),
     ]
     base = alt.Chart(values(drawn)).encode(y=y, tooltip=tips)
-    marks = alt.Chart(values([{"at": 0.0, "name": "naive"}, {"at": 1.0, "name": "oracle"}])).encode(x="at:Q")
+    ends = alt.Chart(values([{"at": 0.0}, {"at": 1.0}])).encode(x="at:Q")
     chart = alt.layer(
-        marks.mark_rule(color=theme.muted, strokeDash=[3, 3]),
-        marks.mark_text(color=theme.muted, dy=-6, baseline="bottom").encode(text="name:N", y=alt.value(0)),
-        base.mark_bar(opacity=0.85, size=18, cornerRadius=2).encode(x=x, color=colour),
+        ends.mark_rule(color=theme.muted, strokeDash=[3, 3]),
+        base.mark_bar(opacity=0.85, height={"band": 0.62}, cornerRadius=2).encode(x=x, color=colour),
         base.mark_rule(color=theme.ink, strokeWidth=1.6).encode(x="low:Q", x2="high:Q"),
         base.mark_text(color=theme.ink, align="right", fontWeight="bold").encode(
             x=alt.datum(domain[1]), text="label:N"
@@ -61,8 +63,10 @@ def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLI
     return Panel(
         title or "How much of the gap each method closes",
         f"0 % is the ranker trained on clicks as they are (naive), 100 % the one trained on human grades (oracle), "
-        f"in {metric.upper()}. Lines are 95 % intervals over queries.",
+        f"in {metric.upper()}. Lines are 95 % intervals over queries"
+        + (f", cut off at {percent(LOWEST_GAP)}." if any(row["cut"] for row in drawn) else "."),
         chart,
+        height=34 * max(len(names), 2),
     )
 
 
@@ -76,6 +80,7 @@ def _gap_row(row: Row) -> dict[str, Any]:
         "shown": max(gap, LOWEST_GAP),
         "low": max(low, LOWEST_GAP),
         "high": max(high, LOWEST_GAP),
+        "cut": low < LOWEST_GAP,
         "label": percent(gap),
         "interval": f"{percent(low)} to {percent(high)}",
         "mean": row["mean"],
@@ -157,9 +162,39 @@ def _sweep(rows: Sequence[Row], names: list[str], metric: str, title: str, theme
     return Panel(title, text, lines + points, tuple(names))
 
 
+def setting_panels(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE) -> list[Panel]:
+    """Quality in settings that are no numbers: one panel a ranker, a line of points a setting."""
+    kept = [row for row in rows if row["metric"] == metric]
+    settings = list(dict.fromkeys(row["setting"] for row in kept))
+    panels = []
+    for ranker in dict.fromkeys(row["ranker"] for row in kept):
+        mine = [row for row in kept if row["ranker"] == ranker]
+        names = order_methods(row["method"] for row in mine)
+        style = by_method(names, theme)
+        drawn = [
+            {key: row[key] for key in ("setting", "method", "mean")} | {"gap": percent(row.get("gap_closed"))}
+            for row in mine
+        ]
+        tips = [tip("setting", "setting"), tip("method", "method"), tip("mean", metric.upper(), ".4f")]
+        chart = (
+            alt.Chart(values(drawn))
+            .mark_point(size=85, opacity=0.9)
+            .encode(
+                x=alt.X("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False, padding=10)),
+                y=alt.Y("setting:N", sort=settings, title=None, axis=alt.Axis(grid=True, labelLimit=150)),
+                tooltip=[*tips, tip("gap", "gap closed")],
+                **style,
+            )
+        )
+        text = f"{metric.upper()} on judged test queries with {ranker}, setting by setting; to the right is better."
+        panels.append(Panel(f"With {ranker}", text, chart, tuple(names), height=40 * max(len(settings), 2)))
+    return panels
+
+
 def time_panel(points: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE, title: str = "") -> Panel:
     """Seconds to fit against quality: rows with method, seconds and mean."""
-    style = by_method(order_methods(row["method"] for row in points), theme, legend=False)
+    names = order_methods(row["method"] for row in points)
+    style = by_method(names, theme, legend=None)
     tips = [tip("method", "method"), tip("seconds", "seconds to fit", ".2~f"), tip("mean", metric.upper(), ".4f")]
     drawn = [{key: row[key] for key in ("method", "seconds", "mean")} for row in points]
     ticks = alt.Axis(values=[step * 10.0**power for power in range(-3, 6) for step in (1, 3)], format="~g", grid=False)
@@ -168,12 +203,12 @@ def time_panel(points: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEA
         y=alt.Y("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False, padding=16)),
         tooltip=tips,
     )
-    chart = alt.layer(
-        base.mark_point(size=90, opacity=1).encode(color=style["color"], shape=style["shape"]),
-        base.mark_text(dy=-11, color=theme.ink).encode(text="method:N"),
-    )
+    chart = base.mark_point(size=90, opacity=1).encode(color=style["color"], shape=style["shape"])
+    if theme.legend:  # a page has its own legend, and is often too narrow for names
+        chart = alt.layer(chart, base.mark_text(dy=-11).encode(text="method:N"))
     return Panel(
         title or "Time against quality",
         f"What a fit costs and what it gives, in {metric.upper()} on judged queries: up and to the left is better.",
         chart,
+        () if theme.legend else tuple(names),
     )

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 # What vl-convert and browsers find on most machines, in this order.
-FONT = "Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+FILE_FONT = "Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+PAGE_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 HUES = ("blue", "orange", "green", "vermilion", "purple", "sky", "grey", "ink")
 
 
@@ -28,6 +29,7 @@ class Theme:
     grid: str
     paper: str | None
     legend: bool = True
+    font: str = FILE_FONT
 
     def __getitem__(self, hue: str) -> str:
         return self.hues[hue]
@@ -44,12 +46,13 @@ class Theme:
             "labelFontSize": 11,
             "titleFontSize": 11,
             "titlePadding": 8,
+            "titleLimit": 250,
             "labelOverlap": True,
             "tickSize": 4,
         }
         text = {"labelColor": self.ink, "titleColor": self.muted, "labelFontSize": 11, "titleFontSize": 11}
         return {
-            "font": FONT,
+            "font": self.font,
             "background": self.paper,
             "view": {"stroke": None},
             "axis": axis,
@@ -103,6 +106,7 @@ PAGE = Theme(
     grid="var(--line)",
     paper=None,
     legend=False,
+    font=PAGE_FONT,
 )
 
 

@@ -1,0 +1,94 @@
+"""Whether to trust a fitted model: what its making and its log say, in findings with a level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unskew.control.diagnostics import Diagnostics, Finding, Level
+from unskew.report.movement import Movement
+from unskew.report.words import count, percent
+
+# Findings about residuals matter to methods that correct by residuals alone.
+_RESIDUAL_METHODS = ("cfc", "cfc-s", "cfc-bc")
+_ABOUT_RESIDUALS = ("stage one", "identification", "shape of the residuals")
+FEW_CLICKS, MANY_CLICKS = 500, 5_000
+
+VERDICTS: Mapping[Level, str] = {
+    "fine": "Nothing here speaks against using it",
+    "weak": "Use it with care",
+    "bad": "Do not rely on it",
+}
+
+
+def trust_findings(
+    manifest: Mapping[str, Any], *, diagnostics: Diagnostics | None, moved: Movement | None, same_log: bool | None
+) -> list[Finding]:
+    """Everything worth knowing before the model is used, the most serious first."""
+    found = [_clicks(manifest.get("data") or {}), _choice(manifest), _curve(manifest)]
+    if same_log is False:
+        text = (
+            "The log given here is not the one the model was fitted on (its checksum differs). What this page says "
+            "about the log may not hold for the model."
+        )
+        found.append(Finding("weak", "the log", text))
+    if diagnostics is not None:
+        residual = manifest.get("method") in _RESIDUAL_METHODS
+        found += [item for item in diagnostics.findings if residual or item.about not in _ABOUT_RESIDUALS]
+    if moved is not None:
+        found.append(_reordering(moved))
+    order = ("bad", "weak", "fine")
+    return sorted((item for item in found if item is not None), key=lambda item: order.index(item.level))
+
+
+def verdict(findings: Sequence[Finding]) -> Level:
+    """The worst level among the findings."""
+    levels = {finding.level for finding in findings}
+    return "bad" if "bad" in levels else "weak" if "weak" in levels else "fine"
+
+
+def _clicks(data: Mapping[str, Any]) -> Finding | None:
+    clicks, queries = data.get("clicks"), data.get("queries")
+    if clicks is None or queries is None:
+        return None
+    seen = f"It learnt from {count(clicks, 'click')} on {count(queries, 'query', 'queries')}"
+    if clicks < FEW_CLICKS:
+        return Finding("bad", "amount of data", f"{seen}. That is too little for any method; collect more.")
+    if clicks < MANY_CLICKS:
+        return Finding("weak", "amount of data", f"{seen}. With so few, chance moves the result by several points.")
+    return Finding("fine", "amount of data", f"{seen}.")
+
+
+def _choice(manifest: Mapping[str, Any]) -> Finding | None:
+    scores = sorted(one["score"] for one in manifest.get("candidates") or [] if one.get("score") is not None)
+    if len(scores) < 2:
+        return None
+    best, worst = scores[-1], scores[0]
+    text = f"Of {len(scores)} settings tried, the best scored {best:.4f} on validation and the worst {worst:.4f}."
+    if best <= 0 or (best - worst) / best < 0.2:
+        return Finding("fine", "choice of settings", text)
+    return Finding("weak", "choice of settings", f"{text} So much depends on it that it must be made with care.")
+
+
+def _curve(manifest: Mapping[str, Any]) -> Finding | None:
+    bias = manifest.get("bias")
+    if not bias or not bias.get("value"):
+        return None
+    pairs = list(zip(bias["position"], bias["value"]))
+    last = next((pair for pair in reversed(pairs) if pair[0] <= 10), pairs[-1])
+    text = f"It estimates that position {last[0]} is looked at {percent(last[1])} as often as the top."
+    if last[1] > 1.1:
+        return Finding("bad", "position effect", f"{text} That is not believable: is the position column right?")
+    if last[1] > 0.8:
+        return Finding("weak", "position effect", f"{text} It found hardly any bias, so it corrects hardly any.")
+    return Finding("fine", "position effect", text)
+
+
+def _reordering(moved: Movement) -> Finding:
+    text = f"{percent(moved.kept)} of the model's top ten stood in the log's top ten."
+    if moved.kept < 0.2:
+        text += " It contradicts the production ranker nearly everywhere: try it on a small share of the traffic first."
+        return Finding("weak", "reordering", text)
+    if moved.kept > 0.98:
+        return Finding("weak", "reordering", f"{text} It changes next to nothing.")
+    return Finding("fine", "reordering", text)

@@ -1,0 +1,62 @@
+"""`unskew report` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from unskew.cli import app, commands  # noqa: F401  (importing registers)
+from unskew.deploy.model import Model
+from unskew.rankers.base import RankerState
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+@pytest.fixture
+def model(tmp_path):
+    content = json.dumps({"coefficients": [1.0, 0.5], "intercept": 0}).encode()
+    Model.from_state(RankerState("linear", {"model.json": content}, ("bm25", "age"), 2)).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_model_with_its_log(model, tidy_frame, tmp_path):
+    tidy_frame(queries=60).rename({"click": "clicked"}).write_parquet(tmp_path / "log.parquet")
+    out = tmp_path / "page.html"
+    result = run(model, "-o", out, "--log", tmp_path / "log.parquet", "--click", "clicked", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["out"] == str(out)
+    text = out.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "Which items moved most" in text
+
+
+def test_neither_run_nor_model(tmp_path):
+    (tmp_path / "other").mkdir()
+    result = run(tmp_path / "other", "-o", tmp_path / "page.html")
+    assert result.exit_code == 2
+    assert "neither a run" in result.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_run_takes_no_log(tmp_path, tidy_frame):
+    (tmp_path / "run" / "plans").mkdir(parents=True)
+    tidy_frame().write_parquet(tmp_path / "log.parquet")
+    result = run(tmp_path / "run", "-o", tmp_path / "page.html", "--log", tmp_path / "log.parquet")
+    assert result.exit_code == 2
+    assert "--log belongs to a saved model" in result.stderr
+    result = run(tmp_path / "run", "-o", tmp_path / "page.html")
+    assert result.exit_code == 2
+    assert "not the folder of a run" in result.stderr
+
+
+def test_a_log_without_the_models_features(model, tidy_frame, tmp_path):
+    tidy_frame().drop("age").write_parquet(tmp_path / "log.parquet")
+    result = run(model, "-o", tmp_path / "page.html", "--log", tmp_path / "log.parquet")
+    assert result.exit_code == 2
+    assert "age" in result.stderr
+    assert np.all([path.suffix != ".html" for path in tmp_path.iterdir()])

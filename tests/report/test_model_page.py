@@ -1,0 +1,101 @@
+"""The page of a fitted model."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unskew.report.model_page import fit_command, gather, model_page
+from unskew.report.page import Findings, Table, render_page
+from unskew.report.trust import trust_findings, verdict
+
+
+def findings_of(page) -> dict[str, tuple[str, str]]:
+    block = next(b for b in page.sections[0].blocks if isinstance(b, Findings))
+    return {about: (level, text) for level, about, text in block.items}
+
+
+def test_hostile_names_stay_text(hostile_model, parse_page) -> None:
+    folder, log = hostile_model
+    found = parse_page(render_page(model_page(folder, log=log)))
+    assert not {"img", "b onclick"} & set(found.tags)
+    assert not found.handlers
+    assert [address for address in found.loads if not address.startswith(("#", "data:"))] == []
+    assert "onclick='x()'" in found.text
+    assert len(found.charts) == 6
+
+
+def test_says_what_the_log_was_what_moved_and_whether_to_trust_it(hostile_model) -> None:
+    folder, log = hostile_model
+    page = model_page(folder, log=log, log_name="my log.parquet")
+    names = [section.name for section in page.sections]
+    assert names == ["trust", "log", "correction", "moved", "again"]
+    found = findings_of(page)
+    assert "the log" not in found
+    assert found["amount of data"][0] == "weak"
+    assert found["position effect"] == ("fine", "It estimates that position 10 is looked at 10 % as often as the top.")
+    # Residuals do not decide about a method that models position itself.
+    assert "identification" not in found
+    assert page.level == "weak"
+    up = next(b for b in page.sections[3].blocks if isinstance(b, Table))
+    assert up.columns[-1] == "grade"
+    assert all(row[2].value > row[3].value for row in up.rows)
+
+
+def test_without_a_log_it_says_so(hostile_model) -> None:
+    page = model_page(hostile_model[0])
+    assert "--log" in page.answer[1]
+    assert [section.name for section in page.sections] == ["trust", "log", "correction", "again"]
+
+
+def test_another_log_is_noticed(hostile_model) -> None:
+    folder, log = hostile_model
+    page = model_page(folder, log=log.take_sessions(np.arange(50)))
+    assert findings_of(page)["the log"][0] == "weak"
+
+
+def test_the_command_can_be_run_again(hostile_model) -> None:
+    from unskew.deploy.model import load
+
+    words = shlex.split(fit_command(gather(load(hostile_model[0]), None), "out dir", "my log.parquet"))
+    assert words[:7] == ["unskew", "fit", "my log.parquet", "--out", "out dir", "--method", "position"]
+    assert words[7:] == ["--ranker", "lambdamart", "--preset", "smoke", "--seed", "4"]
+
+
+@pytest.mark.parametrize(
+    ("change", "about", "level"),
+    [
+        ({"data": {"clicks": 40, "queries": 9}}, "amount of data", "bad"),
+        ({"data": {"clicks": 90_000, "queries": 900}}, "amount of data", "fine"),
+        ({"bias": {"position": [1, 10], "value": [1.0, 0.95]}}, "position effect", "weak"),
+        ({"bias": {"position": [1, 10], "value": [1.0, 2.5]}}, "position effect", "bad"),
+        ({"candidates": [{"score": 0.1}, {"score": 0.5}]}, "choice of settings", "weak"),
+        ({"candidates": [{"score": None}, {"score": 0.5}]}, "choice of settings", None),
+    ],
+)
+def test_what_speaks_against_a_model(change, about, level) -> None:
+    found = {item.about: item.level for item in trust_findings(change, diagnostics=None, moved=None, same_log=None)}
+    assert found.get(about) == level
+
+
+def test_findings_about_residuals_count_for_methods_that_live_on_them(hostile_model) -> None:
+    from unskew.deploy.model import load
+
+    facts = gather(load(hostile_model[0]), hostile_model[1])
+    for method, counted in (("cfc", True), ("position", False)):
+        found = trust_findings({"method": method}, diagnostics=facts.diagnostics, moved=None, same_log=True)
+        assert any(item.about == "identification" for item in found) is counted
+        assert [item.level for item in found] == sorted((i.level for i in found), key=["bad", "weak", "fine"].index)
+        assert verdict(found) == found[0].level
+
+
+def test_a_model_that_changes_next_to_nothing_is_weak(hostile_model) -> None:
+    from unskew.deploy.model import load
+
+    moved = gather(load(hostile_model[0]), hostile_model[1]).moved
+    still = replace(moved, after=moved.before)
+    found = trust_findings({}, diagnostics=None, moved=still, same_log=None)
+    assert [(item.about, item.level) for item in found] == [("reordering", "weak")]
