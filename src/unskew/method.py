@@ -82,6 +82,8 @@ class Method(BaseEstimator):
 
     def fit(self, log: ClickLog, y: None = None, *, validation: ClickLog | RankingData | None = None) -> Self:
         """Learn from a click log; `validation` (a log, or judged data) chooses among the settings."""
+        if hasattr(log, "fit_into"):  # a log that is not in memory brings its own way (unskew.scale)
+            return log.fit_into(self, validation)
         if not isinstance(log, ClickLog):
             raise LogError(
                 f"fit takes a ClickLog, but got {type(log).__name__}. "
