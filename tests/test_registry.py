@@ -48,6 +48,8 @@ def test_a_ranker_of_ones_own_is_taken() -> None:
     assert make_method("naive", ranker=mine).ranker is mine
     with pytest.raises(SettingError, match="'dnn'"):
         make_method("dla", ranker="lambdamart")
+    with pytest.raises(SettingError, match="brings its own ranker"):
+        make_method("dla", ranker=mine)
 
 
 def test_listing_imports_nothing_heavy() -> None:

@@ -224,6 +224,8 @@ def make_method(
     allowed = set(build._get_param_names())
     if "ranker" in allowed:
         chosen["ranker"] = info.rankers[0] if ranker is None else ranker
+    elif ranker is not None and not isinstance(ranker, str):
+        raise SettingError(f"The method '{info.name}' brings its own ranker, but {type(ranker).__name__} was given.")
     if isinstance(ranker, str) and ranker not in info.rankers:
         raise SettingError(
             f"The method '{info.name}' works with {_listed(info.rankers)}, but not with ranker '{ranker}'.\n"
