@@ -217,3 +217,13 @@ def test_a_text_that_is_not_sound_is_refused(old: str, new: str, message: str) -
     assert old in text
     with pytest.raises(ModelFileError, match=message):
         read_text(text.replace(old, new, 1))
+
+
+def test_importances_by_gain_are_kept_by_gain() -> None:
+    booster = train(np.random.default_rng(4), categorical=False, num_leaves=15, saved_feature_importance_type=1)
+    text, _ = fold_lightgbm(booster.model_to_string(importance_type="gain"), dict.fromkeys(range(PLAIN, 7), 0.0))
+    folded = lgb.Booster(model_str=text.decode())
+    section = text.decode().split("feature_importances:\n")[1].split("\n\n")[0]
+    written = dict(line.split("=") for line in section.splitlines())
+    gain = dict(zip(folded.feature_name(), folded.feature_importance("gain").astype(int)))
+    assert {name: int(value) for name, value in written.items()} == {name: g for name, g in gain.items() if g > 0}

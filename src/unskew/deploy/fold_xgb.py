@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from unskew.deploy.fold import FoldSummary, summarise
+from unskew.deploy.fold_summary import FoldSummary, summarise
 from unskew.deploy.prune import prune, sum_leaves
 from unskew.deploy.xgboost_json import XGBoostModel, read_xgboost, write_xgboost
 from unskew.errors import ModelFileError, SettingError

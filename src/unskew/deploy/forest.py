@@ -14,8 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import IntArray
-from unskew.deploy.fold import ZERO
-from unskew.deploy.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_ZERO, TextModel, read_text
+from unskew.deploy.lightgbm_text import (
+    CATEGORICAL,
+    DEFAULT_LEFT,
+    MISSING_NAN,
+    MISSING_ZERO,
+    ZERO,
+    TextModel,
+    read_text,
+)
 from unskew.deploy.model import Model
 from unskew.deploy.xgboost_json import XGBoostModel, read_xgboost
 from unskew.errors import ExportError
