@@ -6,10 +6,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unskew.errors import OutputError
+
+SWAP_ATTEMPTS = 20
 
 
 @contextmanager
@@ -26,10 +28,14 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(target)
     if target.is_dir():
         raise OutputError(f"Cannot write {target}: a folder of that name is there. Name another file.")
+    if target.exists() and not target.is_file():  # renaming over a device or a pipe would remove it
+        raise OutputError(f"Cannot write {target}: it is not an ordinary file. Name another file.")
     temporary = _reserve(target)
     try:
         yield temporary
         temporary.replace(target)
+    except OutputError:
+        raise
     except OSError as error:
         if error.filename is None or Path(error.filename) in (temporary, target) or error.errno == 28:
             raise OutputError(f"Cannot write {target}: {error.strerror or error}.") from error
@@ -40,8 +46,13 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
-    """Yield a temporary folder beside `target`; swap it in on success, remove it on any failure."""
+    """Yield a temporary folder beside `target`; swap it in on success, remove it on any failure.
+
+    What was there before stays whole until the new folder is complete, and is moved aside only for the swap.
+    """
     target = Path(target)
+    if target.is_symlink():  # the link stays, what it points at is replaced
+        target = target.resolve()
     if target.exists() and not target.is_dir():
         raise OutputError(f"Cannot write the folder {target}: a file of that name is there. Name another folder.")
     if target.exists() and not overwrite:
@@ -49,13 +60,34 @@ def atomic_folder(target: str | os.PathLike[str], *, overwrite: bool = True) -> 
     temporary = _reserve(target, folder=True)
     try:
         yield temporary
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.replace(target)
+        _swap(temporary, target)
+    except OutputError:
+        raise
     except OSError as error:
         raise OutputError(f"Cannot write {target}: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(new: Path, target: Path) -> None:
+    """Put a folder in the place of another; of two runs that do so at once, the later one stays."""
+    old = new.with_name(f"{new.name}.old")
+    try:
+        for attempt in range(SWAP_ATTEMPTS):
+            with suppress(FileNotFoundError):
+                target.rename(old)
+            try:
+                new.rename(target)
+                return
+            except OSError:
+                # Another run was quicker, or the disk says no: then what was there goes back.
+                if attempt == SWAP_ATTEMPTS - 1 or not target.exists():
+                    if old.exists() and not target.exists():
+                        old.rename(target)
+                    raise
+                shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _reserve(target: Path, *, folder: bool = False) -> Path:
