@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import lightgbm as lgb
@@ -105,9 +106,20 @@ def _folding(trees: int) -> list[Row]:
     ours, peer = measure_both(lambda: fold_lightgbm(text, fixed), load_and_save)
     what = f"fold {trees} trees × 255 leaves"
     ratio = ours / peer
+    start = time.process_time()
+    fold_lightgbm(text, fixed)
+    busy = time.process_time() - start
     return [
         Row(TOPIC, what, ours, "load + save", peer, "s", ratio, f"≤ {FOLD_RATIO:g} ×", ratio <= FOLD_RATIO),
-        Row(TOPIC, what, ours, unit="s", target=f"≤ {FOLD_SECONDS:g} s", ok=ours <= FOLD_SECONDS),
+        Row(
+            TOPIC,
+            what,
+            busy,
+            unit="s",
+            target=f"≤ {FOLD_SECONDS:g} s",
+            ok=busy <= FOLD_SECONDS,
+            note="processor time; one thread",
+        ),
     ]
 
 
