@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import lzma
 from pathlib import Path
 
@@ -34,6 +35,24 @@ def test_letor_by_content(tmp_path: Path, name: str) -> None:
     path.write_bytes(lzma.compress(LETOR.encode()) if name.endswith("xz") else LETOR.encode())
     data = read_judged(str(path), max_grade=4)
     assert (data.n_queries, data.n_rows, data.n_features, data.max_grade) == (2, 3, 2, 4)
+
+
+def test_compressed_letor_with_commas_among_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(LETOR.encode(), mtime=0x2C2C2C2C))  # the time is written as four commas
+    assert read_judged(path, max_grade=4).n_queries == 2
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(LETOR)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(FileFormatError, match=r"a\.txt cannot be read: Permission denied"):
+        read_judged(path)
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "no_suffix_parquet", "no_suffix_csv"])

@@ -20,6 +20,7 @@ from unskew.errors import FileFormatError, SettingError, UnskewWarning
 
 SYNTHETIC_QUERIES = 200
 _COMPRESSED = {".gz", ".xz", ".zst"}
+_COMPRESSED_STARTS = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _TABLES = {".parquet", ".pq", ".csv", ".tsv"}
 
 
@@ -132,10 +133,15 @@ def _is_table(path: Path) -> bool:
     suffixes = [suffix for suffix in path.suffixes if suffix not in _COMPRESSED]
     if suffixes and suffixes[-1].lower() in _TABLES:
         return True
-    with path.open("rb") as file:
-        start = file.read(4096)
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}.") from error
     if start.startswith((b"PAR1", b"ARROW1")):
         return True
+    if b"\0" in start or start.startswith(_COMPRESSED_STARTS):  # a comma among such bytes means nothing
+        return False
     first_line = start.partition(b"\n")[0]
     return b"," in first_line and b"qid:" not in start
 
