@@ -6,6 +6,7 @@ from typing import Literal
 
 Preset = Literal["default", "paper", "smoke"]
 TuneOn = Literal["auto", "grades", "clicks", "debiased"]
+Engine = Literal["auto", "memory", "stream", "dask"]
 RankerName = Literal["lambdamart", "dnn", "xgboost"]
 EmptyQueries = Literal["exclude", "zero", "one"]
 MissingValues = Literal["refuse", "keep"]

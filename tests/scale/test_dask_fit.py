@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -14,7 +15,10 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.base import clone
+from typer.testing import CliRunner
 
+from unskew import load
+from unskew.cli import app, commands  # noqa: F401  (importing registers the commands)
 from unskew.control.debias import fit_click_on_residual
 from unskew.control.estimator import ControlFunctionRanker
 from unskew.control.transformations import fit_transformation
@@ -83,6 +87,18 @@ def test_cluster_and_memory_agree(
     assert model.fingerprint_["impressions"] == in_memory.log_.n_impressions
     model.save(tmp_path / "model")
     assert capfd.readouterr().out == ""  # standard output belongs to the command's result
+
+
+def test_the_command_fits_on_a_cluster(tmp_path: Path, scale_log: pl.DataFrame, cluster: Any) -> None:
+    folder = _parts(scale_log, tmp_path, 2)
+    options = ["--preset", "smoke", "--transformation", "minmax", "--engine", "dask", "--json"]
+    line = ["fit", str(folder), "--out", str(tmp_path / "model"), "--scheduler", cluster.scheduler.address, *options]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert (document["engine"], document["method"]) == ("dask", "cfc")
+    assert "Dashboard: http" in " ".join(result.stderr.split())
+    assert load(tmp_path / "model").feature_names == ("f0", "f1", "f2")
 
 
 def test_debiased_clicks_judge_in_the_workers(tmp_path: Path, scale_log: pl.DataFrame, cluster: Any) -> None:

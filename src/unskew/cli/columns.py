@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -98,12 +99,19 @@ class LogOptions:
         from unskew.data.files import read_log
 
         settings = vars(self.columns(**more))
-        try:
+        with in_words_of_the_command():
             return read_log(path, feature_table=self.features, **settings)
-        except DataError as error:
-            if not hasattr(error, "for_cli"):
-                raise
-            raise type(error)(error.for_cli) from error
+
+
+@contextmanager
+def in_words_of_the_command() -> Iterator[None]:
+    """Say what is wrong with a log with options (--click NAME) where the library says it with arguments."""
+    try:
+        yield
+    except DataError as error:
+        if not hasattr(error, "for_cli"):
+            raise
+        raise type(error)(error.for_cli) from error
 
 
 def _or_none(name: str) -> str | None:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from unskew._options import Preset, RankerName, TuneOn
+from unskew._options import Engine, Preset, RankerName, TuneOn
 from unskew.cli import app
-from unskew.cli.columns import LogOptions, with_log_options
+from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 from unskew.errors import SettingError
 
 if TYPE_CHECKING:
     from unskew.fitting import Fitted
 
+SCALE = "Logs larger than memory"
 SHOWN_POSITIONS = (1, 2, 3, 5, 10, 20, 50)
 
 
@@ -24,7 +25,7 @@ SHOWN_POSITIONS = (1, 2, 3, 5, 10, 20, 50)
 @command
 @with_log_options
 def fit_command(
-    log: Annotated[Path, typer.Argument(help="The click log: Parquet or CSV, one row an impression.")],
+    log: Annotated[Path, typer.Argument(help="The click log: Parquet, a folder of it, or CSV; one row an impression.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the model to.")],
     columns: LogOptions,
     method: Annotated[str, typer.Option(help="A name that `unskew methods` lists.")] = "default",
@@ -43,6 +44,25 @@ def fit_command(
         typer.Option(help="cfc: minmax, normal_pdf, inverse_mills, hazard, or auto to try all four."),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores without it.", min=1)] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="Fit in memory, out of core (stream) or on a Dask cluster; auto goes by memory.", rich_help_panel=SCALE
+        ),
+    ] = "auto",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory a fit may take, such as 6GB; a share of what is free without it.", rich_help_panel=SCALE
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler; a local cluster without it.", metavar="ADDRESS", rich_help_panel=SCALE
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Workers of a local cluster.", min=1, rich_help_panel=SCALE)] = 2,
     json: Json = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -55,31 +75,47 @@ def fit_command(
     Example: [bold]unskew fit log.parquet --out model --method cfc[/bold]
     """
     from unskew.fitting import fit_method
+    from unskew.scale.engines import choose_engine, fit_on_dask
+    from unskew.scale.memory import parse_size, peak_memory
+    from unskew.scale.stream_fit import fit_streamed
     from unskew.sources import read_judged
 
     if valid is not None and judged is not None:
         raise SettingError("Give either --valid (a log) or --judged (grades) to choose settings on, not both.")
     voice = Voice(json, quiet)
-    train = columns.read(log)
-    validation: Any = columns.read(valid) if valid is not None else None
+    limit = None if memory is None else parse_size(memory)
+    if scheduler is not None and engine == "auto":
+        engine = "dask"
+    chosen = choose_engine(engine, log, columns.columns(), memory=limit, feature_table=columns.features, say=voice.note)
+    in_memory = chosen == "memory"
+    validation: Any = columns.read(valid) if valid is not None and in_memory else valid
     if judged is not None:
         validation = read_judged(judged, max_grade=columns.max_grade)
     given = {"tune_on": tune_on, "stage_one": stage_one, "transformation": transformation}
-    with voice.progress(f"Fitting {method}") as advance:
-        fitted = fit_method(
-            train,
-            method=method,
-            ranker=ranker,
-            preset=preset,
-            validation=validation,
-            seed=seed,
-            n_jobs=jobs,
-            progress=advance,
-            **{name: value for name, value in given.items() if value is not None},
-        )
+    settings: dict[str, Any] = {
+        "method": method,
+        "ranker": ranker,
+        "preset": preset,
+        "validation": validation,
+        "seed": seed,
+        "n_jobs": jobs,
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    train = columns.read(log) if in_memory else None
+    with voice.progress(f"Fitting {method}") as advance, in_words_of_the_command():
+        if train is not None:
+            fitted = fit_method(train, progress=advance, **settings)
+        elif chosen == "stream":
+            fitted = fit_streamed(log, columns=columns.columns(), progress=advance, **settings)
+        else:
+            cluster: dict[str, Any] = {"scheduler": scheduler, "workers": workers, "say": voice.note}
+            fitted = fit_on_dask(log, columns=columns.columns(), progress=advance, **cluster, **settings)
     fitted.method.save(out)
     _tell(voice, fitted, out)
-    voice.result({"log": str(log), "out": str(out), **fitted.to_dict()})
+    if not in_memory:
+        voice.say(f"Engine {chosen}, peak memory of this process {peak_memory() / 1e9:.2f} GB.")
+    facts = {"engine": chosen, "peak_memory": peak_memory()}
+    voice.result({"log": str(log), "out": str(out), **facts, **fitted.to_dict()})
 
 
 def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
