@@ -24,6 +24,7 @@ _HOMES = {
     "load": "unskew.deploy.model",
     "Model": "unskew.deploy.model",
     "export": "unskew.deploy.export",
+    "verify_export": "unskew.deploy.verify.check",
 }
 
 __all__ = ["__version__", *_HOMES]

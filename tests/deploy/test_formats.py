@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.deploy.export import FORMATS, export
+from unskew.deploy.feature_set import FeatureSet
 from unskew.deploy.forest import forest_of, round_down
 from unskew.deploy.formats.solr import SLACK, without_slack
 from unskew.deploy.model import Model
@@ -138,6 +139,12 @@ def test_elasticsearch_gets_a_body_and_a_definition(models: Models, tmp_path: Pa
     features.write_text(json.dumps({"featureset": {"name": "mine", "features": names[:2]}}))
     with pytest.raises(ExportError, match=r"does not have: '.*Add them there"):
         export(models["plain"], "elasticsearch", tmp_path / "m.json", feature_set=features)
+
+
+@pytest.mark.parametrize("name", ["elasticsearch", "solr"])
+def test_a_linear_model_is_checked_against_the_feature_set(models: Models, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ExportError, match="does not have"):
+        export(models["linear"], name, tmp_path / "m.json", feature_set=FeatureSet(("pagerank",)))
 
 
 def test_ranklib_counts_in_the_order_of_the_feature_set(models: Models, tmp_path: Path) -> None:

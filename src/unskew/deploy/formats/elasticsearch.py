@@ -32,6 +32,8 @@ _PLACE = "YOUR_FEATURE_SET"
 def _write(request: Request, engine: str) -> Written:
     if request.model.kind == "linear":
         scorer = plain_linear(request, engine)
+        if request.feature_set is not None:
+            request.feature_set.check(request.model.feature_names, "the feature set")
         weights = dict(zip(request.model.feature_names, scorer.coefficients.tolist()))
         return _wrapped(request, engine, "model/linear", json.dumps(weights, ensure_ascii=False), ())
     forest = exact_trees(request, engine)

@@ -35,14 +35,14 @@ _NO_VALUE = 1e-30
 
 
 def _write(request: Request) -> Written:
+    if request.feature_set is not None:
+        request.feature_set.check(request.model.feature_names, "the feature store")
     if request.model.kind == "linear":
         scorer = plain_linear(request, "Solr")
         weights = dict(zip(request.model.feature_names, scorer.coefficients.tolist()))
         return _wrapped(request, "LinearModel", f'{{"weights":{json.dumps(weights, ensure_ascii=False)}}}')
     forest = exact_trees(request, "Solr")
     check_depth(forest, "Solr")
-    if request.feature_set is not None:
-        request.feature_set.check(request.model.feature_names, "the feature store")
     written, reached = without_slack(finite(forest.threshold))
     with_missing = zero_is_special(forest)
     notes = []
