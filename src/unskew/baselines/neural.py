@@ -114,7 +114,7 @@ class NeuralMethod(Method):
         """Train net and towers together; the checkpoint that the judge likes best."""
         ranker = NeuralRanker(**{name: getattr(self, name) for name in SHARED}, learning_rate=rate)
         schedule, hidden = net_settings(ranker)
-        torch.manual_seed(self.random_state)
+        torch.manual_seed(self.random_state % 2**63)  # torch takes no larger seed
         batches = session_batches(log, self.list_size, np.random.default_rng(self.random_state), self.keep_empty)
         task = Task(log, batches, schedule, batches.lists.deepest)
         net = make_net(log.data.n_features, 0, hidden)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -35,6 +37,11 @@ def _root(
 
 def main() -> None:
     """Entry point: registers every command, then runs the one asked for."""
-    from unskew.cli import commands  # noqa: F401  (importing registers)
+    # As Ctrl-C does: unwind, so that temporary files are removed.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        from unskew.cli import commands  # noqa: F401  (importing registers)
 
-    app()
+        app()
+    except KeyboardInterrupt:  # while the program was still being loaded
+        sys.exit(128 + signal.SIGINT)

@@ -23,7 +23,7 @@ from unskew.errors import UnskewError, UnskewWarning
 OK, SAYS_NO, WRONG_USE = 0, 1, 2
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, messages on standard error.")]
-Seed = Annotated[int, typer.Option("--seed", help="Everything random follows from it.")]
+Seed = Annotated[int, typer.Option("--seed", help="Everything random follows from it.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -107,6 +107,9 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
             raise typer.Exit(OK) from None
         except MemoryError:
             _fail("Not enough memory for this work on this machine.", debug)
+        except OSError as error:  # a file that may not be read, a disk that went away
+            place = f"{error.filename}: " if error.filename is not None else ""
+            _fail(f"{place}{error.strerror or error}.", debug)
         except Exception as error:
             _fail(
                 f"Unexpected {type(error).__name__}: {error}\nThis is a defect of unskew; --debug shows where.", debug

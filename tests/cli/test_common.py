@@ -1,0 +1,83 @@
+"""What every command shares: exit codes, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from unskew.cli import app, commands  # noqa: F401  (importing registers)
+from unskew.cli.common import command
+
+
+def failing(error: BaseException) -> typer.Typer:
+    small = typer.Typer()
+
+    @small.command()
+    @command
+    def fail(debug: bool = False) -> None:
+        raise error
+
+    return small
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (PermissionError(13, "Permission denied", "log.parquet"), 2, "Error: log.parquet: Permission denied."),
+        (OSError(5, "Input/output error"), 2, "Error: Input/output error."),
+        (MemoryError(), 2, "Error: Not enough memory"),
+        (KeyboardInterrupt(), 130, "Stopped."),
+        (RuntimeError("odd"), 2, "Unexpected RuntimeError: odd"),
+    ],
+)
+def test_errors_without_a_traceback(error: BaseException, code: int, said: str) -> None:
+    result = CliRunner().invoke(failing(error), [])
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback() -> None:
+    assert "Traceback" in CliRunner().invoke(failing(RuntimeError("odd")), ["--debug"]).stderr
+
+
+@pytest.mark.parametrize("name", ["fit", "diagnose", "simulate"])
+def test_a_negative_seed(name: str, tmp_path: Path) -> None:
+    out = [] if name == "diagnose" else ["--out", str(tmp_path / "out.parquet")]
+    result = CliRunner().invoke(app, [name, "synthetic:5", *out, "--seed", "-1"])
+    assert result.exit_code == 2
+    assert "--seed" in result.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_unwinds(number: signal.Signals, tmp_path: Path) -> None:
+    """Stopped by a person or by a scheduler: the temporary file goes, and no traceback is shown."""
+    script = (
+        "import sys, time, types, unskew.cli\n"
+        "from unskew._files import atomic_path\n"
+        "def work():\n"
+        f"    with atomic_path({str(tmp_path / 'a.txt')!r}):\n"
+        "        print('ready', flush=True)\n"
+        "        time.sleep(60)\n"
+        "sys.modules['unskew.cli.commands'] = types.ModuleType('commands')\n"
+        "unskew.cli.app = work\n"
+        "unskew.cli.main()\n"
+    )
+    started = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"ready\n"
+    time.sleep(0.05)
+    started.send_signal(number)
+    _, said = started.communicate(timeout=30)
+    assert started.returncode == 128 + number
+    assert b"Traceback" not in said
+    assert not list(tmp_path.iterdir())
