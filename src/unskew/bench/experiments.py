@@ -89,9 +89,7 @@ _TERMS = ("full-cfc:terms=T", "full-cfc:terms=phi")
 _HIDDEN_METHODS = ("naive", "oracle", "cfc", "cfc-s", "full-cfc", *_TERMS, "position")
 _TRUTH_TREES = (
     *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "full-cfc", "pijd", "paird", "position")),
-    "naive/xgboost",
     "xgb-unbiased/xgboost",
-    "oracle/xgboost",
 )
 _TRUTH_ALL = (
     *_TRUTH_TREES,

@@ -6,30 +6,33 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from unskew.bench.experiments import CONTROL
+from unskew.bench.scales import TRANSFORMATIONS
 from unskew.bench.units import Unit
 
 # Rough seconds of one fit, relative to a naive LambdaMART; only the order and the first guess depend on them.
 _COST: Mapping[str, float] = {
-    "full-cfc": 4.0,
-    "pijd": 2.0,
+    "full-cfc": 0.6,
     "pijd-linear": 0.5,
     "paird": 1.3,
-    "multr": 1.6,
-    "oracle": 0.6,
+    "oracle": 0.7,
+    "upe": 3.0,
+    "multr": 2.5,
 }
-_RANKER = {"dnn": 3.0, "linear": 0.3, "none": 0.3}
-_TRANSFORMATIONS = 4
+_RANKER = {"dnn": 2.4, "linear": 0.3, "none": 0.3}
 
 
 def cost(unit: Unit) -> float:
     """How long a unit takes beside others, before any was timed."""
     if unit.kind != "ranking":
         return 0.5
-    fits = max(len(unit.rates), 1) * unit.average
-    if unit.method.startswith("cfc"):
-        fits *= 1 if "transformation" in dict(unit.options) else _TRANSFORMATIONS
-    passes = max(unit.cell.passes, 1) / 10 if unit.cell.landmarks else 1.0
-    return fits * _COST.get(unit.method, 1.0) * _RANKER.get(unit.ranker, 1.0) * (0.5 + 0.5 * passes)
+    options = dict(unit.options)
+    fits = max(len(unit.rates), 1) * unit.average * len(options.get("cutoffs", (0,)))
+    if unit.method in CONTROL:
+        fits *= 1 if "transformation" in options else TRANSFORMATIONS
+    # Where lists change from pass to pass, equal sessions cannot be merged.
+    lists = max(unit.cell.passes / 2, 1) if unit.cell.landmarks or unit.cell.shock_per == "session" else 1.0
+    return fits * _COST.get(unit.method, 1.0) * _RANKER.get(unit.ranker, 1.0) * lists
 
 
 class Schedule:
