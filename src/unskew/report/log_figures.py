@@ -38,7 +38,7 @@ def density_panel(statistics: ResidualStatistics, theme: Theme = LIGHT) -> Panel
     sd = max(statistics.sd, float(np.finfo(float).tiny))
     normal = np.exp(-0.5 * ((grid - statistics.mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
     data = columns(residual=grid, density=density.density[places], normal=normal)
-    base = alt.Chart(data).encode(x=alt.X("residual:Q", title="residual (above 0: shown lower than expected)"))
+    base = alt.Chart(data).encode(x=alt.X("residual:Q", title="residual (positive: shown too low)"))
     y = alt.Y("density:Q", title="density")
     tips = [tip("residual", "residual", ".3f"), tip("density", "density", ".2f"), tip("normal", "normal curve", ".2f")]
     chart = alt.layer(
@@ -64,7 +64,7 @@ def densities_panel(named: Mapping[str, tuple[Any, Any]], theme: Theme = LIGHT) 
     names = list(named)
     base = alt.Chart(values(rows)).mark_line(point={"size": 0})
     chart = dashed(base, names, field="name").encode(
-        x=alt.X("residual:Q", title="residual (above 0: shown lower than expected)"),
+        x=alt.X("residual:Q", title="residual (positive: shown too low)"),
         y=alt.Y("density:Q", title="density"),
         tooltip=[tip("name", "log"), tip("residual", "residual", ".3f"), tip("density", "density", ".2f")],
         color=by_method(names, theme, field="name")["color"],

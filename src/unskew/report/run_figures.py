@@ -191,15 +191,26 @@ def setting_panels(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = H
     return panels
 
 
+def _room(seconds: Sequence[float]) -> tuple[float, float]:
+    """Bounds around times on a logarithmic axis, a decade apart at least."""
+    low, high = min(seconds) / 1.4, max(seconds) * 1.4
+    widen = max(10 / (high / low), 1) ** 0.5
+    return low / widen, high * widen
+
+
 def time_panel(points: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE, title: str = "") -> Panel:
     """Seconds to fit against quality: rows with method, seconds and mean."""
     names = order_methods(row["method"] for row in points)
     style = by_method(names, theme, legend=None)
     tips = [tip("method", "method"), tip("seconds", "seconds to fit", ".2~f"), tip("mean", metric.upper(), ".4f")]
     drawn = [{key: row[key] for key in ("method", "seconds", "mean")} for row in points]
-    ticks = alt.Axis(values=[step * 10.0**power for power in range(-3, 6) for step in (1, 3)], format="~g", grid=False)
+    low, high = _room([row["seconds"] for row in drawn])
+    steps = [step * 10.0**power for power in range(-4, 7) for step in (1, 3)]
+    ticks = alt.Axis(values=[step for step in steps if low <= step <= high], format="~g", grid=False)
     base = alt.Chart(values(drawn)).encode(
-        x=alt.X("seconds:Q", title="seconds to fit", scale=alt.Scale(type="log", padding=24, nice=False), axis=ticks),
+        x=alt.X(
+            "seconds:Q", title="seconds to fit", scale=alt.Scale(type="log", domain=[low, high], nice=False), axis=ticks
+        ),
         y=alt.Y("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False, padding=16)),
         tooltip=tips,
     )

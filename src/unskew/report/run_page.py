@@ -92,9 +92,13 @@ def _tables(found: list[Grid], prefix: str) -> list[Table]:
     tables = [table_of(grid) for grid in found]
     said = next((table.caption for table in tables if table.caption), "")
     return [
-        replace(table, title=table.title.removeprefix(prefix), caption=said if i == 0 else "", open=i == 0)
+        replace(table, title=_capital(table.title.removeprefix(prefix)), caption=said if i == 0 else "", open=i == 0)
         for i, table in enumerate(tables)
     ]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def table_of(grid: Grid) -> Table:
