@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ def connect(
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        client.register_plugin(_own_output(distributed))
         tell(f"Local cluster of {workers} workers with {threads} threads each. {_dashboard(client)}")
         yield client
 
@@ -62,6 +64,18 @@ def _reach(distributed: Any, address: str) -> Iterator[Any]:
         yield client
     finally:
         client.close()
+
+
+def _own_output(distributed: Any) -> Any:
+    """Workers of a local cluster share the command's standard output, which is for its result: theirs goes to error."""
+
+    class OwnOutput(distributed.WorkerPlugin):
+        name = "unskew-own-output"
+
+        def setup(self, worker: Any) -> None:
+            os.dup2(2, 1)
+
+    return OwnOutput()
 
 
 def _dashboard(client: Any) -> str:

@@ -99,12 +99,16 @@ def training_part(
     log = part.train
     if log is None or log.n_clicks == 0:
         return None
-    if isinstance(lgb.basic._LOGGER, lgb.basic._DummyLogger):  # a worker's output may be that of the command
-        lgb.register_logger(LOGGER)
+    _hush_this_thread()
     lists = training_lists(log)
     value = transformation(residual_part(log, stage_one, lists.row, lists.position))
     design = DesignMatrix(log.data.features, lists.row, control_terms(log.data, form, value))
     return design[:], lists.label, lists.sizes, lists.weight
+
+
+def _hush_this_thread() -> None:
+    """LightGBM's C++ side keeps its verbosity by thread and tells of its sockets before it reads its settings."""
+    lgb.Dataset(np.zeros((2, 1), np.float32), params={"verbosity": -1, "min_data_in_bin": 1}).construct()
 
 
 def lists_shape(part: LoadedPart) -> tuple[int, int]:
