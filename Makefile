@@ -36,6 +36,10 @@ test-realdata: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+# Writes 14.5 million rows to a temporary folder (TMPDIR); needs some 4 GB of disk and 6 GB of memory.
+bench-scale: setup
+	$(BIN)/python -m benchmarks scale
+
 # The paper's experiments on the judged data in $(DATA) if it is there, else on the synthetic collection.
 # Killed at any moment, `make reproduce` goes on where it was.
 REPRODUCE := rq1 rq2 rq4 rq5 rq6 rq7 production residual-only stage-one residuals validation placebo inference
