@@ -42,17 +42,19 @@ def demo_rows(result: DemoResult) -> list[dict[str, Any]]:
 
 
 def demo_panels(result: DemoResult, theme: Theme = LIGHT) -> list[Panel]:
-    """The two pictures that tell the story: what correcting gives back, and what was learnt about looking."""
+    """The pictures that tell the story: what was learnt about looking, and what it gave back, if that can be said."""
     curves = {name: fit.method.bias_ for name, fit in result.fitted.items() if fit.method.bias_ is not None}
     log = result.data.log
     planted = result.data.simulation.curve[: log.longest_list]
-    gap = gap_panel(demo_rows(result), theme, title="How much of the gap is closed")
-    return [gap, examination_panel(curves, planted=planted, clicks=click_curve(log), theme=theme)]
+    examined = examination_panel(curves, planted=planted, clicks=click_curve(log), theme=theme)
+    if all(gap.value is None for gap in result.gap.values()):
+        return [examined]
+    return [gap_panel(demo_rows(result), theme, title="How much of the gap is closed"), examined]
 
 
 def demo_figure(result: DemoResult, *, theme: Theme = LIGHT) -> Any:
     """Both pictures side by side."""
-    return arrange(demo_panels(result, theme), columns=2, width=330, height=210)
+    return arrange(demo_panels(result, theme), columns=2, width=340, height=180)
 
 
 def demo_page(result: DemoResult, *, out: Path, seed: int = 0) -> Page:
@@ -62,19 +64,19 @@ def demo_page(result: DemoResult, *, out: Path, seed: int = 0) -> Page:
     log, default = result.data.log, resolve("default").name
     moved = movement(log, result.fitted[default].method.predict(log.data))
     findings = tuple((item.level, item.about, item.text) for item in result.diagnostics.findings)
-    gap, examined = demo_panels(result, PAGE)
+    *gap, examined = demo_panels(result, PAGE)
     sections = (
         Section(
             "result",
             "What came out",
             f"{count(result.evaluation.queries, 'judged query', 'judged queries')} that nobody trained on.",
-            (_table(result, default), Figures((gap,), wide=True)),
+            (_table(result, default), *(Figures((panel,), wide=True) for panel in gap)),
         ),
         Section(
             "looking",
             "How far down people look",
             "The log was simulated, so the truth is known: position k was looked at with probability 1/k. The methods "
-            "saw clicks alone.",
+            "had to find that out from clicks.",
             (Figures((examined, origins_panel(moved, PAGE))),),
         ),
         moved_section(log, moved),

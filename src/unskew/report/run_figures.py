@@ -54,7 +54,7 @@ def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLI
     ends = alt.Chart(values([{"at": 0.0}, {"at": 1.0}])).encode(x="at:Q")
     chart = alt.layer(
         ends.mark_rule(color=theme.muted, strokeDash=[3, 3]),
-        base.mark_bar(opacity=0.85, height={"band": 0.62}, cornerRadius=2).encode(x=x, color=colour),
+        base.mark_bar(opacity=0.85, size=20, cornerRadius=2).encode(x=x, color=colour),
         base.mark_rule(color=theme.ink, strokeWidth=1.6).encode(x="low:Q", x2="high:Q"),
         base.mark_text(color=theme.ink, align="right", fontWeight="bold").encode(
             x=alt.datum(domain[1]), text="label:N"
