@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 DATA   ?= ../shared/data
 
-.PHONY: setup demo test lint types unit test-realdata bench reproduce clean
+.PHONY: setup demo test lint types unit test-realdata bench bench-scale reproduce clean
 
 setup: $(STAMP)
 

@@ -12,8 +12,9 @@ from unskew.errors import SettingError
 
 # What a fit may take of the memory that is free, when nobody says.
 SHARE = 0.6
-# Bytes an impression besides its features: keys as numbers, lists, residuals, labels, scores and their temporaries.
-KEY_BYTES = 250
+# Bytes an impression besides its features: keys as numbers, lists, residuals, labels, scores and their temporaries
+# (measured: docs/scale.md).
+KEY_BYTES = 170
 # Binned columns: the plain ones, and the plain ones joined with the control terms.
 BINNED_COPIES = 3
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -54,7 +55,7 @@ def in_memory_bytes(rows: int, features: int) -> int:
     """What a fit of a log held in memory takes at its peak, about.
 
     >>> in_memory_bytes(1_000_000, 18)
-    376000000
+    296000000
     """
     return rows * ((4 + BINNED_COPIES) * features + KEY_BYTES)
 
