@@ -26,7 +26,7 @@ class Simulator(NamedTuple):
 # A smaller simulator that learns faster makes up for fewer steps, and keeps a step below four of the naive ranker's.
 PRESETS = {
     "paper": Simulator((512, 256), 64, 0.001, 32),
-    "default": Simulator((256,), 32, 0.005, 32),
+    "default": Simulator((128,), 16, 0.005, 32),
     "smoke": Simulator((16,), 8, 0.02, 4),
 }
 DROPOUT, DECAY = 0.4, 1e-5
@@ -60,10 +60,18 @@ class MULTR(NeuralMethod):
         return torch.nn.ModuleDict({"examination": examination, "simulator": simulator})
 
     def prepare(self, net: Any, towers: Any, task: Task) -> None:
+        simulator = towers["simulator"]
+        if "simulator" in task.shared:  # the ranker's learning rate does not reach it
+            simulator.load_state_dict(task.shared["simulator"])
+        else:
+            self._fit_simulator(simulator, task)
+            task.shared["simulator"] = simulator.state_dict()
+        simulator.requires_grad_(False)
+
+    def _fit_simulator(self, simulator: Any, task: Task) -> None:
         # All sessions, not only those with a click: a simulator that never saw people leave would click too much.
         rng = np.random.default_rng(self.random_state)
         sessions = session_batches(task.log, self.list_size, rng, True, task.batches.scaling)
-        simulator = towers["simulator"]
 
         def loss(batch: Batch) -> torch.Tensor:
             return click_loss(simulator, batch, teach=bool(rng.random() < 0.5), dropout=DROPOUT)
@@ -72,7 +80,6 @@ class MULTR(NeuralMethod):
         weights = list(simulator.parameters())
         part = Part(simulator, weights, torch.optim.Adam(weights, lr=PRESETS[self.preset].rate, weight_decay=DECAY))
         train([part], loss, sessions, replace(task.schedule, steps=steps))
-        simulator.requires_grad_(False)
 
     def loss(self, f: torch.Tensor, batch: Batch, towers: Any) -> torch.Tensor:
         s = batch.spread(f)

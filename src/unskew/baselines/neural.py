@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,12 +41,14 @@ class Task:
     """What a method knows when it builds its towers.
 
     log : the click log; batches : the lists the ranker trains on; positions : how many positions take part.
+    shared : what one learning rate's training may leave for the next.
     """
 
     log: ClickLog
     batches: Batches
     schedule: Schedule
     positions: int
+    shared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def n_features(self) -> int:
@@ -96,13 +98,14 @@ class NeuralMethod(Method):
         log = by_content(log)
         judge = make_judge(validation, tune_on=self.tune_on)
         rates = preset_of(self.preset).rates if self.learning_rate is None else (self.learning_rate,)
+        shared: dict[str, Any] = {}
         fitted: list[tuple[NeuralRanker, PositionCurve]] = []
         candidates: list[Candidate] = []
         with seeded(self.random_state, threads_of(self.n_jobs)):
             # Without a judge nothing can be compared: the first rate has to do.
             for rate in rates if judge is not None else rates[:1]:
                 started = time.perf_counter()
-                fitted.append(self._train(log, rate, judge))
+                fitted.append(self._train(log, rate, judge, shared))
                 ranker = fitted[-1][0]
                 setting = {"learning_rate": rate, "stage": ranker.stage_}
                 candidates.append(Candidate(setting, ranker.judged_, time.perf_counter() - started))
@@ -110,13 +113,15 @@ class NeuralMethod(Method):
         state = ranker.state(log.data.feature_names)
         return Outcome(ranker, state, bias=curve, candidates=candidates, extra=self._facts(log))
 
-    def _train(self, log: ClickLog, rate: float, judge: Judge | None) -> tuple[NeuralRanker, PositionCurve]:
+    def _train(
+        self, log: ClickLog, rate: float, judge: Judge | None, shared: dict[str, Any]
+    ) -> tuple[NeuralRanker, PositionCurve]:
         """Train net and towers together; the checkpoint that the judge likes best."""
         ranker = NeuralRanker(**{name: getattr(self, name) for name in SHARED}, learning_rate=rate)
         schedule, hidden = net_settings(ranker)
         torch.manual_seed(self.random_state % 2**63)  # torch takes no larger seed
         batches = session_batches(log, self.list_size, np.random.default_rng(self.random_state), self.keep_empty)
-        task = Task(log, batches, schedule, batches.lists.deepest)
+        task = Task(log, batches, schedule, batches.lists.deepest, shared)
         net = make_net(log.data.n_features, 0, hidden)
         towers = self.towers(task)
         self.prepare(net, towers, task)
