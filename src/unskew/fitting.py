@@ -11,7 +11,6 @@ from unskew._options import Preset
 from unskew.data.clicks import ClickLog
 from unskew.data.holdout import HOLDOUT_SHARE, hold_out
 from unskew.data.ranking import RankingData
-from unskew.errors import SettingError
 from unskew.method import Method
 from unskew.registry import MethodInfo, make_method, resolve
 
@@ -72,27 +71,31 @@ def fit_method(
     model = make_method(info.name, ranker=ranker, preset=preset, random_state=seed, n_jobs=n_jobs, **settings)
     if "progress" in model.get_params(deep=False):
         model.set_params(progress=progress)
-    chosen_on = _describe(validation)
+    held_out = ""
     if validation is None and model.chooses:
         log, validation = hold_out(log, seed=seed)
-        if validation is not None:
-            chosen_on = f"{HOLDOUT_SHARE:.0%} of the log's queries, held out: {_describe(validation)}"
+        held_out = f"{HOLDOUT_SHARE:.0%} of the log's queries, held out: " if validation is not None else ""
     started = time.perf_counter()
     given = model.get_params(deep=False)
     if prepare is not None:
         prepare(model)
     model.fit(log, validation=validation)
     model.set_params(**given)
-    return Fitted(model, info, ranker or info.rankers[0], chosen_on, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Fitted(model, info, ranker or info.rankers[0], held_out + _chosen_on(model, validation), seconds)
 
 
-def _describe(validation: ClickLog | RankingData | None) -> str:
+def _chosen_on(model: Method, validation: ClickLog | RankingData | None) -> str:
+    """What the settings of a fitted method were chosen on, in words."""
+    if not model.chooses:
+        return "clicks that the method itself held out"
     if validation is None:
-        return "nothing: the preset's last stage was taken"
+        taken = ", ".join(f"{name} {value}" for one in model.candidates_ for name, value in one.setting.items())
+        return f"nothing, for the log is too small to hold queries out{taken and f': {taken}'}"
     data = validation.data if isinstance(validation, ClickLog) else validation
     queries = len(validation.queries) if isinstance(validation, ClickLog) else data.n_queries
-    if data.grades is not None:
+    tune_on = model.get_params(deep=False).get("tune_on", "auto")
+    if tune_on == "grades" or (tune_on == "auto" and data.grades is not None):
         return f"human grades of {queries:,} queries"
-    if isinstance(validation, ClickLog):
-        return f"clicks of {queries:,} queries"
-    raise SettingError("Judged data must have grades to choose settings on. Add a 'relevance' column.")
+    debiased = tune_on == "debiased" or (tune_on == "auto" and model.debiases)
+    return f"{'debiased clicks' if debiased else 'clicks'} of {queries:,} queries"

@@ -17,6 +17,7 @@ from unskew.data.design import DesignMatrix, FixedTerms
 from unskew.data.fingerprint import fingerprint
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
+from unskew.data.soundness import warn_about
 from unskew.errors import ExportError, FeatureError, LogError, NotFittedError
 from unskew.rankers.base import Judge, RankerState
 
@@ -79,6 +80,8 @@ class Method(BaseEstimator):
     needs_clicks: ClassVar[bool] = True
     # Whether validation data helps to choose settings; methods that choose by cross-fitting need none.
     chooses: ClassVar[bool] = True
+    # Whether clicks are debiased before they choose, where there are no grades.
+    debiases: ClassVar[bool] = False
 
     def fit(self, log: ClickLog, y: None = None, *, validation: ClickLog | RankingData | None = None) -> Self:
         """Learn from a click log; `validation` (a log, or judged data) chooses among the settings."""
@@ -89,7 +92,9 @@ class Method(BaseEstimator):
                 f"fit takes a ClickLog, but got {type(log).__name__}. "
                 "Make one with unskew.ClickLog.from_frame(frame, ...) or ClickLog.read(path)."
             )
+        validation = _aligned(validation, log.data.feature_names)
         self._check(log, validation)
+        warn_about(log, clicks=self.needs_clicks)
         outcome = self._learn(log, validation)
         self.outcome_ = outcome
         self.bias_ = outcome.bias
@@ -143,20 +148,25 @@ class Method(BaseEstimator):
         return state
 
     def _check(self, log: ClickLog, validation: ClickLog | RankingData | None) -> None:
-        if self.needs_clicks and log.n_clicks == 0:
-            raise LogError(
-                "This log has no click at all, so there is nothing to learn from. "
-                "Is the click column the right one, and does 1 mean clicked?"
-            )
         if self.needs_grades:
             log.data.require_grades(f"The method '{self.name}'")
-        if validation is not None:
-            names = (validation.data if isinstance(validation, ClickLog) else validation).feature_names
-            if tuple(names) != log.data.feature_names:
-                raise FeatureError(
-                    "The validation data has other features than the log: "
-                    f"{len(names)} ({names[0]} …) against {log.data.n_features} ({log.data.feature_names[0]} …)."
-                )
+
+
+def _aligned(validation: ClickLog | RankingData | None, names: tuple[str, ...]) -> ClickLog | RankingData | None:
+    """The validation data with its features in the order of the log's."""
+    if validation is None:
+        return None
+    data = validation.data if isinstance(validation, ClickLog) else validation
+    if data.feature_names == names:
+        return validation
+    if set(data.feature_names) != set(names):
+        lacking = [name for name in names if name not in data.feature_names]
+        added = [name for name in data.feature_names if name not in names]
+        first = f"it lacks '{lacking[0]}'" if lacking else f"'{added[0]}' is new"
+        raise FeatureError(f"The validation data has other features than the log: {first}.")
+    place = {name: number for number, name in enumerate(data.feature_names)}
+    ordered = data.with_features(data.features[:, [place[name] for name in names]], names)
+    return validation.with_data(ordered) if isinstance(validation, ClickLog) else ordered
 
 
 __all__ = ["Candidate", "Judge", "Method", "Outcome", "PositionCurve", "Scores", "as_matrix"]

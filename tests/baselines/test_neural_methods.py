@@ -404,7 +404,7 @@ class TestEveryMethod:
             method(preset="slow").fit(randomised())  # type: ignore[arg-type]
 
     def test_bad_input(self, method: type[NeuralMethod]) -> None:
-        data = RankingData.from_arrays([[1.0], [np.nan]], sizes=[2])
+        data = RankingData.from_arrays([[1.0, 0.0], [np.nan, 1.0]], sizes=[2])
         log = ClickLog.from_arrays(data, row=[0, 1], session=[0, 0], position=[1, 2], click=[1, 0])
         with pytest.raises(FeatureError, match="missing values"):
             method(preset="smoke", steps=1).fit(log)

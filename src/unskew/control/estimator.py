@@ -25,7 +25,6 @@ from unskew._options import ControlForm, Inference, Preset, RankTarget, TuneOn
 from unskew._segments import offsets_of
 from unskew.control.debias import debiased_labels, fit_click_on_residual
 from unskew.control.diagnostics import Diagnostics, diagnose
-from unskew.control.soundness import warn_about
 from unskew.control.stage_one import StageOne, fit_stage_one
 from unskew.control.terms import control_terms, term_names
 from unskew.control.transformations import Transformation, fit_transformation, transformation_list
@@ -64,6 +63,7 @@ class ControlFunctionRanker(Method):
     """
 
     name = "cfc"
+    debiases = True
 
     def __init__(
         self,
@@ -102,7 +102,6 @@ class ControlFunctionRanker(Method):
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._check_settings()
-        warn_about(log)
         if validation is None:
             log, validation = hold_out(log, seed=self.random_state)
         stage_one = self._stage_one(log)

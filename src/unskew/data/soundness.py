@@ -10,16 +10,27 @@ from unskew.data.clicks import ClickLog
 from unskew.errors import LogError, UnskewWarning
 
 
-def warn_about(log: ClickLog) -> None:
-    """Named warnings for what weakens a fit without making it wrong; an error for what leaves nothing to fit."""
-    for text in weaknesses(log):
-        warnings.warn(text, UnskewWarning, stacklevel=4)
+def warn_about(log: ClickLog, *, clicks: bool = True) -> None:
+    """Named warnings for what weakens a fit without making it wrong; an error for what leaves nothing to fit.
+
+    clicks : whether it is clicks that are learnt from.
+    """
+    for text in weaknesses(log, clicks=clicks):
+        warnings.warn(text, UnskewWarning, stacklevel=3)
 
 
-def weaknesses(log: ClickLog) -> list[str]:
+def weaknesses(log: ClickLog, *, clicks: bool = True) -> list[str]:
     """Plain sentences about a log's weak spots."""
-    if log.n_clicks == 0:
-        raise LogError("This log has no click at all, so there is nothing to learn from. Is the click column right?")
+    if clicks and log.n_clicks == 0:
+        raise LogError(
+            "This log has no click at all, so there is nothing to learn from. "
+            "Is the click column the right one, and does 1 mean clicked?"
+        )
+    if log.weight is not None and not (log.weight[log.click > 0] if clicks else log.weight).any():
+        what = "click" if clicks else "impression"
+        raise LogError(
+            f"No {what} has a weight above 0, so there is nothing to learn from. Is the weight column right?"
+        )
     found = []
     names = np.asarray(log.data.feature_names)
     low = np.fmin.reduce(log.data.features, axis=0)
@@ -34,10 +45,12 @@ def weaknesses(log: ClickLog) -> list[str]:
     if log.n_sessions < log.data.n_features:
         found.append(
             f"There are fewer sessions ({log.n_sessions}) than features ({log.data.n_features}): "
-            "expect stage one to be loose, and treat the result as a trial run."
+            "treat the result as a trial run."
         )
+    if log.n_sessions == log.n_impressions:
+        found.append("Every session shows a single item: there is nothing to rank in this log.")
     clicked = np.unique(log.position[log.click > 0])
-    if len(clicked) == 1:
+    if clicks and len(clicked) == 1:
         found.append(
             f"All clicks are at position {clicked[0]}: relevance and position cannot be told apart in this log."
         )

@@ -1,0 +1,104 @@
+"""Fitting by name: what a log is told off for, and what the settings were really chosen on."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unskew.data.clicks import ClickLog
+from unskew.data.ranking import RankingData
+from unskew.errors import FeatureError, LogError, UnskewWarning
+from unskew.fitting import Fitted, fit_method
+from unskew.simulation.log import simulate
+from unskew.simulation.synthetic import synthetic_collection
+
+METHODS = ["naive", "position", "cfc", "pijd", "paird"]
+
+
+@cache
+def log_of(queries: int, *, seed: int = 0, grades: bool = True) -> ClickLog:
+    log = simulate(synthetic_collection(queries=queries, features=8, seed=seed), passes=3, noise=0.1, seed=seed)
+    if grades:
+        return log
+    data = RankingData.from_arrays(
+        log.data.features, offsets=log.data.offsets, feature_names=list(log.data.feature_names)
+    )
+    return log.with_data(data)
+
+
+def fit(log: ClickLog, method: str, **settings: Any) -> Fitted:
+    return fit_method(log, method=method, preset="smoke", n_jobs=1, **settings)
+
+
+def changed(log: ClickLog, features: np.ndarray) -> ClickLog:
+    return log.with_data(log.data.with_features(features.astype(np.float32), log.data.feature_names))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "said"),
+    [
+        ("naive", {}, "human grades of 20 queries"),
+        ("naive", {"tune_on": "clicks"}, "clicks of 20 queries"),
+        ("cfc", {"tune_on": "debiased"}, "debiased clicks of 20 queries"),
+        ("cfc-bc", {}, "clicks of 20 queries"),
+    ],
+)
+def test_chosen_on(method: str, settings: dict[str, Any], said: str) -> None:
+    valid = log_of(25, seed=1)
+    assert len(valid.queries) == 20
+    assert fit(log_of(30), method, validation=valid, **settings).chosen_on == said
+
+
+def test_chosen_on_without_grades() -> None:
+    log, valid = log_of(30, grades=False), log_of(25, seed=1, grades=False)
+    assert fit(log, "cfc", validation=valid).chosen_on == "debiased clicks of 20 queries"
+    assert fit(log, "naive", validation=valid).chosen_on == "clicks of 20 queries"
+
+
+def test_chosen_on_nothing_names_what_was_taken() -> None:
+    said = fit(log_of(30), "cfc").chosen_on
+    assert said.startswith("nothing, for the log is too small")
+    assert "transformation minmax" in said
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_names_weak_spots(method: str) -> None:
+    log = log_of(30)
+    features = log.data.features.copy()
+    features[:, 1] = 7
+    with pytest.warns(UnskewWarning, match="is constant"):
+        fit(changed(log, features), method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_refuses_what_has_nothing_to_learn_from(method: str) -> None:
+    log = log_of(30)
+    with pytest.raises(LogError, match="Every feature is constant"):
+        fit(changed(log, np.ones_like(log.data.features)), method)
+    unheard = ClickLog.from_arrays(
+        log.data,
+        row=log.row,
+        session=log.session_of,
+        position=log.position,
+        click=log.click,
+        weight=np.zeros(log.n_impressions),
+    )
+    with pytest.raises(LogError, match="No click has a weight above 0"):
+        fit(unheard, method)
+
+
+def test_validation_features_are_matched_by_name() -> None:
+    log, valid = log_of(30), log_of(25, seed=1)
+    names = valid.data.feature_names
+    turned = valid.with_data(valid.data.with_features(valid.data.features[:, ::-1].copy(), names[::-1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one, other = (fit(log, "naive", validation=given).method for given in (valid, turned))
+    assert [c.score for c in one.candidates_] == [c.score for c in other.candidates_]
+    less = valid.with_data(valid.data.with_features(valid.data.features[:, 1:].copy(), names[1:]))
+    with pytest.raises(FeatureError, match=f"it lacks '{names[0]}'"):
+        fit(log, "naive", validation=less)
