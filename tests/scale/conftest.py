@@ -1,7 +1,8 @@
 """One small log for every engine: planted features, a production ranking with shocks, clicks that decay.
 
-Bins differ between engines, and with them the trees. On this log, with these settings, cutting the bins differently
-moves the test NDCG by 0.0013 (one standard deviation of six cuts), and the best transformation leads by 0.012.
+Bins differ between memory and a cluster, and with them the trees. On this log the test NDCG of five fits on two workers
+had a standard deviation of 0.0022 and lay 0.0013 below memory on average; the best transformation leads by 0.012.
+The number of trees is fixed: choosing between 30 and 60 on 120 queries would add 0.006.
 """
 
 from __future__ import annotations
@@ -50,4 +51,4 @@ def scale_test_log() -> pl.DataFrame:
 
 @pytest.fixture(scope="session")
 def scale_ranker() -> LambdaMART:
-    return LambdaMART(preset="smoke", trees=(30, 60), learning_rate=0.1, min_rows=100, l2=5.0, n_jobs=1)
+    return LambdaMART(preset="smoke", trees=60, learning_rate=0.1, min_rows=100, l2=5.0, n_jobs=1)
