@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from unskew._segments import segment_mean
-from unskew.control.aggregate import Exposures
+from unskew._segments import IntArray
 
 Floats = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float32]
 
 BINS = 32
 _SAMPLE = 100_000
+_BLOCK = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +75,13 @@ def _bins_of(values: Floats, bins: int) -> tuple[Floats, Floats]:
     return edges, scores / spread if spread > 0 else scores
 
 
-def expected_place(scores: Matrix, table: Exposures, *, ridge: float = 1.0) -> Floats:
-    """(d,) weights of m(x), stage one in the metric of the position effect: least squares of −log k inside queries.
-
-    Position given m(x) is as good as unexplained, so m beside b keeps what the production ranker knew about
-    relevance from being counted as examination.
-    """
-    log_place = -np.log(table.position.astype(np.float64))
-    target = log_place - segment_mean(log_place, table.offsets)[table.segment]
-    means = segment_mean(scores, table.offsets)
-    gram = scores.T @ scores - means.T @ (means * np.diff(table.offsets)[:, None])
-    slope = scores.T @ target.astype(np.float32)
-    return np.linalg.solve(gram + ridge * np.eye(scores.shape[1]), slope).astype(np.float64)
+def additive_scores(scores: NormalScores, weights: Floats, features: Matrix, row: IntArray) -> Floats:
+    """(models, n) Σ_j weights[·, j] u_j(x_j) of some rows of the features, a block at a time."""
+    out = np.empty((len(weights), len(row)))
+    slopes = weights.T.astype(np.float32)
+    block = np.empty((min(_BLOCK, len(row)), features.shape[1]), dtype=np.float32)
+    for start in range(0, len(row), _BLOCK):
+        rows = row[start : start + _BLOCK]
+        scores.fill(block[: len(rows)], features[rows])
+        out[:, start : start + len(rows)] = (block[: len(rows)] @ slopes).T
+    return out

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import IntArray, gather_segments
-from unskew.control.additive import NormalScores, expected_place
+from unskew.control.additive import NormalScores
 from unskew.control.aggregate import Exposures
 from unskew.control.click_model import QueryClicks
 from unskew.control.conditional import fit_linear
@@ -26,86 +26,80 @@ _FIRST = 3
 # The stage is a few hundred numbers; beyond these sizes more rows make it slower and no better.
 MAX_CELLS = 16_000_000
 MAX_WORK = 5_000_000_000
-_BLOCK = 65_536
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveStage:
-    """What the additive stage learnt; s rows in the queries it used, d features, J position columns, one model a fold.
+class Sample:
+    """The queries that the linear models are fitted on: all of them, or a random part of a large log.
 
-    queries : (used,) the segments of the table it was fitted on: all of them, or a random part of a large log.
-    rows : (s,) their rows.
-    scores : bins and normal scores of the features.
-    weights : (folds, d) weights of the normal scores.
-    effect : (folds, J) coefficients of the position basis.
-    place : (d,) weights of m(x).
-    held_out : (s,) additive scores, by the model that did not see the query.
-    expected : (s,) m(x).
-    likelihood : (used,) held-out log-likelihood of every query, position effect included.
-    penalty, bend : what was chosen; tried : penalty → held-out log-likelihood.
+    queries : (used,) segments of the whole table; rows : (s,) their rows; table : their counts.
+    basis : of the position effect, J columns; scores : bins and normal scores of the d features.
+    columns : (s, J + 1 + d) float32: position basis, m(x) once it is known, normal scores.
     """
 
     queries: IntArray
     rows: IntArray
+    table: Exposures
+    basis: PositionBasis
     scores: NormalScores
+    columns: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, features: npt.NDArray[np.float32], table: Exposures, basis: PositionBasis, *, seed: int = 0) -> Sample:
+        queries = _within_budget(table, features.shape[1], seed)
+        rows, _ = gather_segments(table.offsets, queries)
+        part = table if len(queries) == table.n_queries else table.take(queries)
+        scores = NormalScores.of(features[np.unique(part.row)], seed=seed)
+        columns = np.zeros((len(part), basis.size + 1 + features.shape[1]), dtype=np.float32)
+        columns[:, : basis.size] = basis.columns(part.position)
+        scores.fill(columns[:, basis.size + 1 :], features[part.row])
+        return cls(queries, rows, part, basis, scores, columns)
+
+    @property
+    def normal(self) -> npt.NDArray[np.float32]:
+        """(s, d) normal scores of the features."""
+        return self.columns[:, self.basis.size + 1 :]
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveStage:
+    """What the additive stage learnt; s rows in the sample, d features, J position columns, one model a fold.
+
+    weights : (folds, d) weights of the normal scores; place : (folds,) weights of m(x).
+    effect : (folds, J) coefficients of the position basis.
+    held_out : (s,) additive scores, by the model that did not see the query.
+    likelihood : (used,) held-out log-likelihood of every query, position effect included.
+    penalty, bend : what was chosen; tried : penalty → held-out log-likelihood.
+    """
+
     weights: Floats
-    effect: Floats
     place: Floats
+    effect: Floats
     held_out: Floats
-    expected: Floats
     likelihood: Floats
     penalty: float
     bend: float
     tried: dict[float, float]
 
-    def predict(self, features: npt.NDArray[np.float32], row: IntArray) -> Floats:
-        """(folds, n) scores of some rows of the features by every fold's model, a block at a time."""
-        out = np.empty((len(self.weights), len(row)))
-        weights = self.weights.T.astype(np.float32)
-        block = np.empty((min(_BLOCK, len(row)), features.shape[1]), dtype=np.float32)
-        for start in range(0, len(row), _BLOCK):
-            rows = row[start : start + _BLOCK]
-            self.scores.fill(block[: len(rows)], features[rows])
-            out[:, start : start + len(rows)] = (block[: len(rows)] @ weights).T
-        return out
 
-
-def fit_additive_stage(
-    features: npt.NDArray[np.float32], table: Exposures, fold: IntArray, basis: PositionBasis, *, seed: int = 0
-) -> AdditiveStage:
-    """Fit the stage on the table's queries with clicks (a random part of them if there are very many).
-
-    features : the log's features, by row; fold : (queries,) the fold that does not see the query.
-    """
-    queries = _within_budget(table, features.shape[1], seed)
-    rows, _ = gather_segments(table.offsets, queries)
-    part = table if len(queries) == table.n_queries else table.take(queries)
-    scores = NormalScores.of(features[np.unique(part.row)], seed=seed)
-    size = basis.size
-    columns = np.empty((len(part), size + 1 + features.shape[1]), dtype=np.float32)
-    columns[:, :size] = basis.columns(part.position)
-    scores.fill(columns[:, size + 1 :], features[part.row])
-    place = expected_place(columns[:, size + 1 :], part)
-    columns[:, size] = columns[:, size + 1 :] @ place.astype(np.float32)
-    clicks = QueryClicks.of(part)
+def fit_additive_stage(sample: Sample, fold: IntArray, expected: Floats) -> AdditiveStage:
+    """Fit the stage on the sample; `fold` (queries,) and `expected` = m(x) (n,) are those of the whole table."""
+    basis, size, columns = sample.basis, sample.basis.size, sample.columns
+    columns[:, size] = expected[sample.rows]
+    clicks = QueryClicks.of(sample.table)
     bend, _ = choose_bend(basis, clicks, columns[:, : size + 1], penalty=np.zeros(1))
-    chosen = _choose_penalty(columns, clicks, fold[queries], basis, bend)
-    penalty = max(chosen, key=lambda one: chosen[one].likelihood.sum())
-    best = chosen[penalty]
-    weights = best.coefficients[:, size + 1 :] + best.coefficients[:, size, None] * place
+    trials = _choose_penalty(columns, clicks, fold[sample.queries], basis, bend)
+    penalty = max(trials, key=lambda one: trials[one].likelihood.sum())
+    best = trials[penalty]
     return AdditiveStage(
-        queries=queries,
-        rows=rows,
-        scores=scores,
-        weights=weights,
+        weights=best.coefficients[:, size + 1 :],
+        place=best.coefficients[:, size],
         effect=best.coefficients[:, :size],
-        place=place,
         held_out=best.held_out,
-        expected=columns[:, size].astype(np.float64),
         likelihood=best.likelihood,
         penalty=penalty,
         bend=bend,
-        tried={one: float(chosen[one].likelihood.sum()) for one in sorted(chosen)},
+        tried={one: float(trials[one].likelihood.sum()) for one in sorted(trials)},
     )
 
 

@@ -65,6 +65,7 @@ class CrossFit:
     held_out : (n,) scores of f for every row, by the model that did not see its query.
     held_out_terms : (n,) the same of h; zero without terms.
     likelihood : (rounds tried + 1, folds) held-out log-likelihood after every round, without trees first.
+    by_query : (rounds tried + 1, queries) the same by query, where it was asked for.
     """
 
     boosters: list[lgb.Booster]
@@ -72,6 +73,7 @@ class CrossFit:
     held_out: Floats
     held_out_terms: Floats
     likelihood: Floats
+    by_query: Floats | None = None
 
 
 def fold_of_queries(n_queries: int, folds: int, *, seed: int) -> IntArray:
@@ -103,20 +105,20 @@ class _Learner:
         """One more tree against the gradient at the current scores, which are read if others need them."""
         self.booster.update(fobj=lambda scores, _: gradient(scores))
         if shared:
-            self.train = self._read(self.booster.eval_train)
-        self.test = self._read(self.booster.eval_valid)
+            self.train = _kept(self.booster.eval_train)
+        self.test = _kept(self.booster.eval_valid)
 
-    @staticmethod
-    def _read(evaluate: Callable[..., Any]) -> Floats:
-        """LightGBM hands its running scores to metrics; one that keeps them saves a pass over all trees."""
-        kept: list[Floats] = []
 
-        def keep(scores: Floats, _: object) -> tuple[str, float, bool]:
-            kept.append(np.array(scores, dtype=np.float64))
-            return "kept", 0.0, True
+def _kept(evaluate: Callable[..., Any]) -> Floats:
+    """LightGBM's running scores: it hands them to metrics, and one that keeps them saves a pass over all trees."""
+    kept: list[Floats] = []
 
-        evaluate(feval=keep)
-        return kept[0]
+    def keep(scores: Floats, _: object) -> tuple[str, float, bool]:
+        kept.append(np.array(scores, dtype=np.float64))
+        return "kept", 0.0, True
+
+    evaluate(feval=keep)
+    return kept[0]
 
 
 @dataclass(eq=False)
@@ -129,8 +131,8 @@ class _Fold:
     given_unseen: Floats
     learners: list[_Learner] = field(default_factory=list)
 
-    def round(self) -> float:
-        """A tree of every learner in turn; the held-out log-likelihood after it."""
+    def round(self) -> Floats:
+        """A tree of every learner in turn; the held-out log-likelihood of every query after it."""
         for learner in self.learners:
             others = self.given + sum(other.train for other in self.learners if other is not learner)
             learner.grow(
@@ -138,9 +140,9 @@ class _Fold:
             )
         return self.likelihood()
 
-    def likelihood(self) -> float:
-        scores = self.given_unseen + sum(learner.test for learner in self.learners)
-        return float(self.unseen_clicks.log_likelihood(scores).sum())
+    def likelihood(self) -> Floats:
+        """(unseen queries,) held-out log-likelihood."""
+        return self.unseen_clicks.log_likelihood(self.given_unseen + sum(learner.test for learner in self.learners))
 
 
 def cross_fit(
@@ -154,6 +156,7 @@ def cross_fit(
     term_settings: TreeSettings | None = None,
     seed: int = 0,
     threads: int = 0,
+    by_query: bool = False,
 ) -> CrossFit:
     """Boost the click model in every fold at once and stop where the held-out likelihood of all folds is best.
 
@@ -168,10 +171,20 @@ def cross_fit(
             assert columns is not None
             parameters = how.parameters(seed=seed + number, threads=threads)
             one.learners.append(_Learner.over(columns, one.seen, one.unseen, parameters))
-    path = [[one.likelihood() for one in folds]]
+    queries = [np.flatnonzero(fold == k) for k in range(len(folds))]
+    path, details = [], []
+
+    def record(likelihoods: list[Floats]) -> None:
+        path.append([float(values.sum()) for values in likelihoods])
+        if by_query:
+            details.append(np.empty(len(fold)))
+            for where, values in zip(queries, likelihoods):
+                details[-1][where] = values
+
+    record([one.likelihood() for one in folds])
     best, kept = 0, [[learner.test for learner in one.learners] for one in folds]
     for number in range(1, settings.rounds + 1):
-        path.append([one.round() for one in folds])
+        record([one.round() for one in folds])
         if sum(path[-1]) > sum(path[best]):
             best, kept = number, [[learner.test for learner in one.learners] for one in folds]
         elif number - best >= settings.patience:
@@ -182,7 +195,7 @@ def cross_fit(
         for part, values in enumerate(held):
             scores[first + part, one.unseen] = values
     boosters = [one.learners[0].booster for one in folds] if data is not None else []
-    return CrossFit(boosters, best, scores[0], scores[1], np.array(path))
+    return CrossFit(boosters, best, scores[0], scores[1], np.array(path), np.array(details) if by_query else None)
 
 
 def _make_fold(table: Exposures, fold: IntArray, number: int, given: Floats) -> _Fold:

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import IntArray
-from unskew.control.additive_stage import AdditiveStage, fit_additive_stage
+from unskew.control.additive import additive_scores
+from unskew.control.additive_stage import AdditiveStage, Sample, fit_additive_stage
 from unskew.control.aggregate import Exposures, aggregate
 from unskew.control.boosting import CrossFit, TreeSettings, cross_fit, fold_of_queries
 from unskew.control.click_model import QueryClicks
+from unskew.control.expected_place import ExpectedPlace, fit_expected_place
 from unskew.control.position_effect import PositionBasis
 from unskew.control.stack import Stack, fit_stack
 from unskew.data.clicks import ClickLog
@@ -39,17 +41,16 @@ PRESETS: dict[str, TreeSettings] = {
 class ClickFit:
     """A fitted click model over the log's queries with clicks.
 
-    table : the counts; used : those of the queries that the additive stage and the stack were fitted on.
-    fold : (queries,) the fold that did not see the query; basis : of the position effect.
-    additive : the additive stage.
+    table : the counts; fold : (queries,) the fold that did not see the query.
+    sample : what the linear models were fitted on; place : m(x); additive : the additive stage.
     trees, boosted : fold models of trees from nothing, and of trees on top of the additive stage.
     stack : the weights of trees, boosted, place (and terms), and the position effect.
     """
 
     table: Exposures
-    used: Exposures
     fold: IntArray
-    basis: PositionBasis
+    sample: Sample
+    place: ExpectedPlace
     additive: AdditiveStage
     trees: CrossFit
     boosted: CrossFit
@@ -58,7 +59,16 @@ class ClickFit:
     @property
     def parts(self) -> dict[str, Floats]:
         """Held-out scores of the parts, by row of `used`."""
-        return _parts(self.additive, self.trees, self.boosted)
+        return _parts(self.sample, self.place, self.additive, self.trees, self.boosted)
+
+    @property
+    def basis(self) -> PositionBasis:
+        return self.sample.basis
+
+    @property
+    def used(self) -> Exposures:
+        """The counts of the queries that the additive stage and the stack were fitted on."""
+        return self.sample.table
 
     @property
     def n_trees(self) -> int:
@@ -67,19 +77,23 @@ class ClickFit:
 
     def forest(self, names: tuple[str, ...]) -> bytes:
         """f as one LightGBM text: the weighted mean of the fold models, control terms and position left behind."""
-        weights = self.stack.weights
-        slope = weights["boosted"] * self.additive.weights.mean(axis=0) + weights["place"] * self.additive.place
-        edges, scores = self.additive.scores.edges, self.additive.scores.scores
+        weights, additive, place = self.stack.weights, self.additive, self.place
+        # What the stack and the additive stage both say of m(x), and of the features themselves.
+        of_place = weights["place"] + weights["boosted"] * float(additive.place.mean())
+        slope = weights["boosted"] * additive.weights.mean(axis=0) + of_place * place.weights
+        edges, scores = self.sample.scores.edges, self.sample.scores.scores
         values = [score * one for score, one in zip(scores, slope)]
-        models = [additive_forest(names, edges, values, np.zeros(len(names)).tolist())]
-        shares = [1.0]
-        for part, fit in (("trees", self.trees), ("boosted", self.boosted)):
-            if fit.rounds == 0 or weights[part] == 0:
+        models, shares = [additive_forest(names, edges, values, [0.0] * len(names))], [1.0]
+        for boosters, rounds, weight in (
+            (self.trees.boosters, self.trees.rounds, weights["trees"]),
+            (self.boosted.boosters, self.boosted.rounds, weights["boosted"]),
+            (place.trees.boosters, place.trees.rounds, of_place),
+        ):
+            if rounds == 0 or weight == 0:
                 continue
-            for booster in fit.boosters:
-                text = booster.model_to_string(num_iteration=fit.rounds)
-                models.append(replace(read_text(text), names=tuple(names)))
-                shares.append(weights[part] / len(fit.boosters))
+            for booster in boosters:
+                models.append(replace(read_text(booster.model_to_string(num_iteration=rounds)), names=tuple(names)))
+                shares.append(weight / len(boosters))
         return write_text(merge_forests(models, shares))
 
 
@@ -116,28 +130,33 @@ def fit_clicks(
     fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
     basis = PositionBasis.up_to(table.longest if position else 1)
     features = log.data.features
-    additive = fit_additive_stage(features, table, fold, basis, seed=seed)
     if data is None:
         data = binned(DesignMatrix(features, table.row), threads=threads)
+    sample = Sample.of(features, table, basis, seed=seed)
+    place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
+    additive = fit_additive_stage(sample, fold, place.held_out)
     extra = None if terms is None else bin_terms(features, table, terms(table), threads)
     effect = additive.effect @ basis.columns(table.position).T
+    linear = additive_scores(sample.scores, additive.weights, features, table.row)
+    linear += additive.place[:, None] * place.held_out
 
     def boost(given: Floats, seed: int) -> CrossFit:
         return cross_fit(data, table, fold, given, settings=settings, terms=extra, seed=seed, threads=threads)
 
-    trees = boost(effect, seed)
-    boosted = boost(effect + additive.predict(features, table.row), seed + len(additive.weights))
-    used = table if len(additive.queries) == table.n_queries else table.take(additive.queries)
-    stack = fit_stack(basis, used.position, QueryClicks.of(used), _parts(additive, trees, boosted))
-    return ClickFit(table, used, fold, basis, additive, trees, boosted, stack)
+    trees, boosted = boost(effect, seed), boost(effect + linear, seed + len(effect))
+    parts = _parts(sample, place, additive, trees, boosted)
+    stack = fit_stack(basis, sample.table.position, QueryClicks.of(sample.table), parts)
+    return ClickFit(table, fold, sample, place, additive, trees, boosted, stack)
 
 
-def _parts(additive: AdditiveStage, trees: CrossFit, boosted: CrossFit) -> dict[str, Floats]:
-    rows = additive.rows
+def _parts(
+    sample: Sample, place: ExpectedPlace, additive: AdditiveStage, trees: CrossFit, boosted: CrossFit
+) -> dict[str, Floats]:
+    rows = sample.rows
     parts = {
         "trees": trees.held_out[rows],
         "boosted": additive.held_out + boosted.held_out[rows],
-        "place": additive.expected,
+        "place": place.held_out[rows],
     }
     terms = (trees.held_out_terms + boosted.held_out_terms)[rows] / 2
     return {**parts, "terms": terms} if np.ptp(terms) > 0 else parts

@@ -177,6 +177,7 @@ def facts(fit: ClickFit) -> dict[str, Any]:
             "folds": len(fit.trees.boosters),
         },
         "shrinkage": fit.additive.penalty,
+        "place_explained": fit.place.r2,
         "queries": fit.table.n_queries,
         "queries_in_stack": fit.used.n_queries,
         "clicks": float(fit.table.totals.sum()),

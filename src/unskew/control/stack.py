@@ -8,7 +8,7 @@ parts that carry relevance, what is left of position is examination.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -85,3 +85,21 @@ def fit_stack(
         likelihood=clicks.log_likelihood(columns @ fit.coefficients),
         bend=bend,
     )
+
+
+def cross_stack(
+    basis: PositionBasis, position: IntArray, clicks: QueryClicks, parts: Mapping[str, Floats], fold: IntArray
+) -> tuple[Floats, list[Stack]]:
+    """(n,) scores of every row, position effect included, by a stack that did not see its query; and the stacks."""
+    scores = np.zeros(len(position))
+    stacks = []
+    columns = basis.columns(position)
+    for k in range(int(fold.max()) + 1):
+        seen = fold != k
+        training = replace(clicks, clicks=clicks.clicks * seen[clicks.segment], totals=clicks.totals * seen)
+        stack = fit_stack(basis, position, training, parts)
+        unseen = ~seen[clicks.segment]
+        mixture = sum((weight * parts[name] for name, weight in stack.weights.items()), columns @ stack.effect)
+        scores[unseen] = mixture[unseen]
+        stacks.append(stack)
+    return scores, stacks

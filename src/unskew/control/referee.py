@@ -1,0 +1,313 @@
+"""The referee: what a log's own clicks say about the correction, without any human grade.
+
+Specifications of the click model are compared by how well they predict the clicks of queries they did not see: no
+position effect, a position effect, and control terms beside it. Intervals come from resampling queries. The budget is
+fixed and part of the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.control.aggregate import Exposures
+from unskew.control.boosting import TreeSettings, cross_fit
+from unskew.control.click_fit import PRESETS, ClickFit, bin_terms, click_table, fit_clicks
+from unskew.control.click_model import QueryClicks
+from unskew.control.interventions import Interventions, MovedItems
+from unskew.control.stack import Stack, cross_stack
+from unskew.control.term_columns import TermSource
+from unskew.control.transformations import PAPER_TRANSFORMATIONS
+from unskew.data.clicks import ClickLog
+from unskew.evaluation.bootstrap import bootstrap_means
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the referee may spend, whatever the size of the log.
+
+    queries : the most that it looks at, drawn at random; folds : held-out parts.
+    rounds : trees of the position effect's rivals; term_rounds : trees of the control terms.
+    resamples : of the bootstrap; error : the share of logs without control effects in which some are announced.
+    """
+
+    queries: int = 2_000
+    folds: int = 4
+    rounds: int = 150
+    term_rounds: int = 40
+    resamples: int = 2_000
+    error: float = 0.05
+
+
+TERM_TREES = TreeSettings(leaves=4, rate=0.1, rounds=40, patience=40)
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A specification and what it adds to the one it is compared with.
+
+    log_likelihood : of held-out clicks; gain, low, high : what it adds to `against`, with its interval.
+    """
+
+    name: str
+    log_likelihood: float
+    against: str | None = None
+    gain: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def found(self) -> bool:
+        """Whether it predicts held-out clicks better, beyond chance."""
+        return self.low > 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the referee found, and the method it recommends.
+
+    method, settings : what to fit; text : why, in words.
+    specifications : the table; interventions : what moved items say, None if no item was moved.
+    severity, severity_error : η of the position effect and its standard error.
+    terms_searched : whether control terms were tried.
+    """
+
+    method: str
+    settings: dict[str, Any]
+    text: str
+    specifications: tuple[Specification, ...]
+    severity: float
+    severity_error: float
+    interventions: Interventions | None
+    queries: int
+    clicks: float
+    budget: Budget
+    fit: ClickFit | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def position_found(self) -> bool:
+        return self["position"].found
+
+    def __getitem__(self, name: str) -> Specification:
+        return next(one for one in self.specifications if one.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able, without the fitted parts."""
+        known = {name: value for name, value in self.__dict__.items() if name != "fit"}
+        known["specifications"] = [{**asdict(one), "found": one.found} for one in self.specifications]
+        known["interventions"] = None if self.interventions is None else self.interventions.to_dict()
+        known["budget"] = asdict(self.budget)
+        known["position_found"] = self.position_found
+        return known
+
+
+def judge_log(
+    log: ClickLog,
+    *,
+    terms: Sequence[str] = ("T", "phi"),
+    transformations: Sequence[str] = PAPER_TRANSFORMATIONS,
+    placebo: bool = False,
+    budget: Budget | None = None,
+    settings: TreeSettings | None = None,
+    seed: int = 0,
+    threads: int = 0,
+) -> Verdict:
+    """Compare the specifications on a log and say what to use.
+
+    terms : which control terms to try: "T", "phi", both or none of them.
+    transformations : tried for "phi"; trees see "T" alike under any of them that keeps its order.
+    placebo : permute T over the rows, so that the terms cannot mean anything.
+    """
+    budget = Budget() if budget is None else budget
+    settings = PRESETS["default"] if settings is None else settings
+    settings = replace(settings, rounds=min(settings.rounds, budget.rounds))
+    whole = click_table(log)
+    table = _within(whole, budget.queries, seed)
+    fit, plain = (
+        fit_clicks(
+            log,
+            table=table,
+            position=position,
+            folds=budget.folds,
+            settings=settings,
+            seed=seed,
+            threads=threads,
+        )
+        for position in (True, False)
+    )
+    scores, stacks = _held_out(fit)
+    clicks = QueryClicks.of(fit.used)
+    by_query = clicks.log_likelihood(scores)
+    without = clicks.log_likelihood(_held_out(plain)[0])
+    table_of = [
+        Specification("none", float(without.sum())),
+        _compare("position", by_query, without, "none", budget, share=budget.error / 2, seed=seed),
+    ]
+    if terms and fit.basis.size:
+        found = _try_terms(log, fit, scores, by_query, terms, transformations, placebo, budget, seed, threads)
+        table_of.extend(found)
+    return _verdict(fit, tuple(table_of), _moved(fit, stacks, budget, seed), budget, same=table is whole)
+
+
+def _within(table: Exposures, queries: int, seed: int) -> Exposures:
+    if table.n_queries <= queries:
+        return table
+    return table.take(np.sort(np.random.default_rng(seed).choice(table.n_queries, queries, replace=False)))
+
+
+def _held_out(fit: ClickFit) -> tuple[Floats, list[Stack]]:
+    clicks, fold = QueryClicks.of(fit.used), fit.fold[fit.sample.queries]
+    return cross_stack(fit.basis, fit.used.position, clicks, fit.parts, fold)
+
+
+def _try_terms(
+    log: ClickLog,
+    fit: ClickFit,
+    scores: Floats,
+    by_query: Floats,
+    terms: Sequence[str],
+    transformations: Sequence[str],
+    placebo: bool,
+    budget: Budget,
+    seed: int,
+    threads: int,
+) -> list[Specification]:
+    """Trees of the control terms alone, on top of what the model with a position effect says of each held-out query."""
+    source = TermSource.of(log, seed=seed)
+    tried = [("T", "minmax")] * ("T" in terms) + [("phi", kind) for kind in transformations] * ("phi" in terms)
+    used, fold = fit.used, fit.fold[fit.sample.queries]
+    given = np.tile(scores, (int(fold.max()) + 1, 1))
+    how = replace(TERM_TREES, rounds=budget.term_rounds, patience=budget.term_rounds)
+    found = []
+    for kind, transformation in tried:
+        columns = source.terms(used, kind, transformation, permuted=seed if placebo else None)  # type: ignore[arg-type]
+        data = bin_terms(log.data.features, used, columns, threads)
+        path = cross_fit(None, used, fold, given, settings=how, terms=data, seed=seed, threads=threads, by_query=True)
+        assert path.by_query is not None
+        reached = _honest(path.by_query, fold)
+        name = f"position + {'T' if kind == 'T' else f'Φ({transformation})'}"
+        # Of several that mean nothing one may look good: they share the error.
+        found.append(_compare(name, reached, by_query, "position", budget, share=budget.error / len(tried), seed=seed))
+    return found
+
+
+def _honest(path: Floats, fold: npt.NDArray[np.integer]) -> Floats:
+    """(queries,) log-likelihood at the number of rounds that the queries of the other folds would choose."""
+    reached = np.empty(path.shape[1])
+    for k in range(int(fold.max()) + 1):
+        mine = fold == k
+        best = int(np.argmax(path[:, ~mine].sum(axis=1)))
+        reached[mine] = path[best, mine]
+    return reached
+
+
+def _compare(
+    name: str, reached: Floats, before: Floats, against: str, budget: Budget, *, share: float, seed: int
+) -> Specification:
+    """A line of the table; `share` is the chance that the lower bound is above 0 when nothing is there."""
+    gain = reached - before
+    low, high = _interval(gain, budget, share, seed)
+    return Specification(name, float(reached.sum()), against, float(gain.sum()), low, high)
+
+
+def _interval(gain: Floats, budget: Budget, share: float, seed: int) -> tuple[float, float]:
+    sums = bootstrap_means(gain[:, None], resamples=budget.resamples, seed=seed)[:, 0] * len(gain)
+    low, high = np.quantile(sums, [share, 1 - share])
+    return float(low), float(high)
+
+
+def _moved(fit: ClickFit, stacks: list[Stack], budget: Budget, seed: int) -> Interventions | None:
+    table = fit.used
+    moved = MovedItems.of(table)
+    if moved is None or fit.basis.size == 0:
+        return None
+    fold = fit.fold[fit.sample.queries][table.segment]
+    effects = np.array([stack.effect for stack in stacks])
+    effect = np.einsum("nj,nj->n", fit.basis.columns(table.position), effects[fold])
+    gain = moved.gain_by_query(table, effect)
+    low, high = _interval(gain, budget, budget.error / 2, seed)
+    severity, error = moved.severity(table)
+    items, clicks = len(moved.clicks.totals), float(moved.clicks.totals.sum())
+    return Interventions(items, clicks, severity, error, float(gain.sum()), low, high)
+
+
+def _verdict(
+    fit: ClickFit, table: tuple[Specification, ...], moved: Interventions | None, budget: Budget, *, same: bool
+) -> Verdict:
+    none, position, *terms = table
+    best = max((one for one in terms if one.found), key=lambda one: one.gain, default=None)
+    settings: dict[str, Any] = {}
+    if best is not None and position.found:
+        settings = _settings_of(best.name)
+    lines = [_position_words(fit, none, position), _terms_words(terms, best), _moved_words(moved, fit.stack)]
+    method = "full-cfc" if position.found else "naive"
+    lines.append(f"Use {method}." if not settings else f"Use {method} with terms={settings['terms']!r}.")
+    return Verdict(
+        method=method,
+        settings=settings,
+        text=" ".join(line for line in lines if line),
+        specifications=table,
+        severity=fit.stack.severity,
+        severity_error=fit.stack.severity_error,
+        interventions=moved,
+        queries=fit.table.n_queries,
+        clicks=float(fit.table.totals.sum()),
+        budget=budget,
+        fit=fit if same else None,
+    )
+
+
+def _settings_of(name: str) -> dict[str, Any]:
+    what = name.removeprefix("position + ")
+    if what == "T":
+        return {"terms": "T"}
+    return {"terms": "phi", "transformation": what.removeprefix("Φ(").removesuffix(")")}
+
+
+def _position_words(fit: ClickFit, none: Specification, position: Specification) -> str:
+    stack, clicks = fit.stack, float(fit.used.totals.sum())
+    if fit.basis.size == 0:
+        return "Everything was shown at one position, so there is no position effect to correct."
+    steep = f"η = {stack.severity:.2f} ± {1.645 * stack.severity_error:.2f}"
+    per_click = f"{position.gain / clicks:+.3f} a click ({position.low / clicks:+.3f} to {position.high / clicks:+.3f})"
+    if not position.found:
+        return (
+            f"A position effect does not help to predict held-out clicks ({per_click} in log-likelihood; {steep}): "
+            "no correction is needed here, or the log is too small to tell."
+        )
+    rising = " Clicks rise with position: is 1 really the top?" if stack.severity < 0 else ""
+    at = min(5, fit.basis.knots[-1])
+    share = float(np.exp(fit.basis.table[at - 1] @ stack.effect))
+    return (
+        f"The position effect explains held-out clicks ({per_click} in log-likelihood; {steep}): "
+        f"position {at} is examined {share:.0%} as often as the top.{rising}"
+    )
+
+
+def _terms_words(terms: Sequence[Specification], best: Specification | None) -> str:
+    if not terms:
+        return ""
+    if best is None:
+        top = max(terms, key=lambda one: one.gain)
+        return f"The control terms add nothing here (at best {top.gain:+.1f}, {top.low:+.1f} to {top.high:+.1f})."
+    name = best.name.removeprefix("position + ")
+    return (
+        f"The control terms {name} add {best.gain:+.1f} ({best.low:+.1f} to {best.high:+.1f}): the production ranker "
+        "used something that the features do not show."
+    )
+
+
+def _moved_words(moved: Interventions | None, stack: Stack) -> str:
+    if moved is None:
+        return "No item was shown at several positions, so nothing can check this by itself."
+    said = f"{moved.items:,} items were moved: their clicks alone say η = {moved.severity:.2f} ± "
+    said += f"{1.645 * moved.severity_error:.2f}"
+    if moved.confirmed:
+        return said + ", and the model predicts how they change."
+    return said + "; too little to confirm or refute the model."
