@@ -22,7 +22,7 @@ from unskew.simulation.log import Simulation, simulate, simulate_detailed
 from unskew.simulation.synthetic import synthetic_collection
 
 # Queries for training (and the production ranker), for choosing settings, for the final table.
-SPLIT = (600, 150, 250)
+SPLIT = (400, 150, 250)
 SETTINGS: dict[str, Any] = {"passes": 10, "eta": 1.0, "production": 0.02}
 
 
