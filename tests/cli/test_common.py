@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from unskew.cli import app, commands  # noqa: F401  (importing registers)
 from unskew.cli.common import command
+from unskew.errors import LogError
 
 
 def failing(error: BaseException) -> typer.Typer:
@@ -43,6 +44,37 @@ def test_errors_without_a_traceback(error: BaseException, code: int, said: str) 
     assert result.exit_code == code
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    said = CliRunner().invoke(failing(LogError("query '\x1b[31mred\x07' is odd")), []).stderr
+    assert "query '\\x1b[31mred\\x07' is odd" in said
+
+
+def test_errors_speak_of_options(tmp_path: Path) -> None:
+    (tmp_path / "judged.csv").write_text("query,item_id,relevance,a\n1,1,0,0.5\n")
+    result = CliRunner().invoke(app, ["simulate", str(tmp_path / "judged.csv"), "--out", str(tmp_path / "log.parquet")])
+    assert result.exit_code == 2
+    assert "--query" in result.stderr
+
+
+def test_judged_tables_with_other_columns(tmp_path: Path) -> None:
+    rows = [f"{query},{item},{(query + item) % 3},{(query * item) % 5}" for query in range(30) for item in range(6)]
+    (tmp_path / "judged.csv").write_text("\n".join(["q,doc,stars,a", *rows]))
+    (tmp_path / "scores.txt").write_text("\n".join(str(i % 7) for i in range(len(rows))))
+    columns = ["--query", "q", "--item", "doc", "--relevance", "stars"]
+    for words in (["simulate", "--out", str(tmp_path / "log.parquet")], ["evaluate", str(tmp_path / "scores.txt")]):
+        result = CliRunner().invoke(app, [words[0], str(tmp_path / "judged.csv"), *words[1:], *columns])
+        assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "log.parquet").exists()
+
+
+def test_the_log_and_its_features_need_two_files(tmp_path: Path) -> None:
+    same = str(tmp_path / "log.parquet")
+    result = CliRunner().invoke(app, ["simulate", "synthetic:20", "--out", same, "--features", same])
+    assert result.exit_code == 2
+    assert "cannot both go" in result.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_debug_shows_the_traceback() -> None:

@@ -11,7 +11,7 @@ import pytest
 from unskew.data.ranking import RankingData
 from unskew.deploy.model import Model
 from unskew.deploy.ranking import rank_candidates, write_ranking
-from unskew.errors import ColumnError, FeatureError, OutputError
+from unskew.errors import ColumnError, DataError, FeatureError, OutputError
 
 Models = dict[str, Model]
 
@@ -65,6 +65,27 @@ def test_ranking_data_is_matched_by_name(models: Models, candidates: np.ndarray)
 def test_items_without_an_id_are_counted(models: Models, frame: pl.DataFrame) -> None:
     ranking = rank_candidates(models["plain"], frame.drop("item_id"))
     assert ranking.filter(query_id=3)["item_id"].to_list() == list(range(1, 21))
+
+
+def test_a_folder_is_read_as_every_other_command_reads_it(models: Models, frame: pl.DataFrame, tmp_path: Path) -> None:
+    frame.head(200).write_parquet(tmp_path / "a.parquet")
+    frame.slice(200).write_parquet(tmp_path / "b.parquet")
+    for unfinished in (".b.parquet", "_a.parquet"):
+        frame.head(7).write_parquet(tmp_path / unfinished)
+    assert rank_candidates(models["plain"], tmp_path, block=64).equals(rank_candidates(models["plain"], frame))
+
+
+def test_a_table_by_another_name(models: Models, frame: pl.DataFrame, tmp_path: Path) -> None:
+    frame.write_csv(tmp_path / "a.parquet")
+    assert rank_candidates(models["plain"], tmp_path / "a.parquet").height == frame.height
+
+
+def test_candidates_that_cannot_be_ranked(models: Models, frame: pl.DataFrame) -> None:
+    with pytest.raises(DataError, match="has no row"):
+        rank_candidates(models["plain"], frame.head(0))
+    unknown = pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise(pl.col("query_id"))
+    with pytest.raises(DataError, match=r"query_id must not be missing, but 1 rows have none \(first: row 4\)"):
+        rank_candidates(models["plain"], frame.with_columns(unknown.alias("query_id")))
 
 
 def test_what_is_missing_is_named(models: Models, frame: pl.DataFrame) -> None:

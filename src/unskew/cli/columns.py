@@ -53,6 +53,24 @@ MaxGrade = Annotated[
 ]
 
 
+# The same for judged data, where a name is given only if the data is a table.
+JUDGED = "Columns of a judged table"
+JudgedQuery = Annotated[
+    str | None, typer.Option("--query", help="Column with the query's id [query_id].", rich_help_panel=JUDGED)
+]
+JudgedItem = Annotated[
+    str | None, typer.Option("--item", help="Column with the item's id [item_id].", rich_help_panel=JUDGED)
+]
+JudgedRelevance = Annotated[
+    str | None, typer.Option("--relevance", help="Column with the human grade [relevance].", rich_help_panel=JUDGED)
+]
+
+
+def named(**columns: str | None) -> dict[str, Any]:
+    """The columns that were named, as `read_judged` takes them."""
+    return {part: name for part, name in columns.items() if name is not None}
+
+
 @dataclass(frozen=True, kw_only=True)
 class LogOptions:
     """How a command reads a log: the column options as they were given."""

@@ -70,6 +70,18 @@ class Voice:
             yield lambda by=1, note="": bar.update(task, advance=by, note=note)
 
 
+def visible(text: str) -> str:
+    """Text from a file, safe to show: control characters, which can change a terminal, as escapes.
+
+    >>> visible("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    return text.translate(_CONTROLS)
+
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) != "\n"}
+
+
 def plain(value: Any) -> Any:
     """The value as JSON has it: numpy scalars and arrays unpacked, NaN and infinity as null, paths as text."""
     if isinstance(value, dict):
@@ -97,7 +109,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
                 warnings.showwarning = functools.partial(_show_warning, quiet=quiet)
                 code = function(*args, **options)
         except UnskewError as error:
-            _fail(str(error), debug)
+            _fail(str(getattr(error, "for_cli", error)), debug)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
@@ -124,7 +136,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
 def _fail(message: str, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    err.print(f"Error: {message}", style="red", markup=False, soft_wrap=True)
+    err.print(f"Error: {visible(message)}", style="red", markup=False, soft_wrap=True)
     raise typer.Exit(WRONG_USE)
 
 
@@ -132,4 +144,4 @@ def _show_warning(
     message: Warning | str, category: type[Warning], *rest: Any, quiet: bool = False, **more: Any
 ) -> None:
     if not quiet and issubclass(category, UnskewWarning):
-        err.print(f"Warning: {message}", style="yellow", markup=False, soft_wrap=True)
+        err.print(f"Warning: {visible(str(message))}", style="yellow", markup=False, soft_wrap=True)

@@ -9,6 +9,7 @@ import typer
 
 from unskew._options import EmptyQueries
 from unskew.cli import app
+from unskew.cli.columns import JudgedItem, JudgedQuery, JudgedRelevance, named
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 from unskew.errors import SettingError
 
@@ -30,6 +31,9 @@ def evaluate_command(
     per_query: Annotated[
         Path | None, typer.Option("--per-query", help="Write every query's values to this Parquet or CSV file.")
     ] = None,
+    query: JudgedQuery = None,
+    item: JudgedItem = None,
+    relevance: JudgedRelevance = None,
     json: Json = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -45,7 +49,9 @@ def evaluate_command(
 
     voice = Voice(json, quiet)
     cuts = _cutoffs(at)
-    judged = read_judged(data, max_grade=max_grade)
+    # Features are not looked at here, so what is missing among them does not matter.
+    columns = named(query=query, item=item, relevance=relevance)
+    judged = read_judged(data, max_grade=max_grade, missing="keep", **columns)
     systems = {name: read_scores(path, judged) for name, path in zip(system_names(scores), scores)}
     result = evaluate(judged, systems, at=cuts, empty=empty, draws=draws, seed=seed)
     if per_query is not None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from unskew._options import LoggingPolicy, MissingValues, ShockScope
 from unskew.cli import app
+from unskew.cli.columns import JudgedItem, JudgedQuery, JudgedRelevance, named
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 from unskew.errors import SettingError
 
@@ -87,6 +88,9 @@ def simulate_command(
     test: Annotated[
         float, typer.Option(help="Share of the queries kept as judged data, LOG.test.parquet.", rich_help_panel=SPLIT)
     ] = 0.0,
+    query: JudgedQuery = None,
+    item: JudgedItem = None,
+    relevance: JudgedRelevance = None,
     json: Json = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -109,7 +113,8 @@ def simulate_command(
     from unskew.sources import read_judged
 
     def read(source: str) -> RankingData:
-        return read_judged(source, max_grade=max_grade, data_dir=data_dir, missing=missing, seed=seed)
+        columns = named(query=query, item=item, relevance=relevance)
+        return read_judged(source, max_grade=max_grade, data_dir=data_dir, missing=missing, seed=seed, **columns)
 
     voice = Voice(json, quiet)
     share = _share(valid)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
-from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command, visible
 
 if TYPE_CHECKING:
     from unskew.data.checks import Check
@@ -66,7 +66,7 @@ def _table(outcome: Validation) -> Table:
     table.add_column("found", overflow="fold")
     for check in outcome.checks:
         count = f"{check.count:,}" if check.count and check.status != "PASS" else ""
-        table.add_row(check.name, Text(check.status, COLOURS[check.status]), count, Text(_found(check)))
+        table.add_row(check.name, Text(check.status, COLOURS[check.status]), count, Text(visible(_found(check))))
     return table
 
 

@@ -100,7 +100,8 @@ def parse_grade(word: bytes, rules: Rules) -> int:
         raise GradeError(f"the grade must be a whole number, but {_show(word)} was found.")
     limit = MAX_GRADE_LIMIT if rules.max_grade is None else rules.max_grade
     if not 0 <= value <= limit:
-        hint = "Is this column a grade?" if rules.max_grade is None else "Pass the collection's maximum as max_grade."
+        known = "Pass the collection's maximum as max_grade (--max-grade)."
+        hint = "Is this column a grade?" if rules.max_grade is None else known
         raise GradeError(f"the grade must lie between 0 and {limit}, but {_show(word)} was found. {hint}")
     return int(value)
 
@@ -136,7 +137,9 @@ def _value(number: int, text: bytes, rules: Rules) -> float:
     if np.isnan(value):
         if rules.missing == "keep":
             return value
-        raise FeatureError(f"feature {number} is missing (NaN). Pass missing='keep' if the ranker can take that.")
+        raise FeatureError(
+            f"feature {number} is missing (NaN). Pass missing='keep' (--missing keep) if the ranker can take that."
+        )
     if INFINITE_WORD.search(text):
         raise FeatureError(f"feature {number} is infinite. Clip such values, or write them as missing (NaN).")
     if rules.clip is not None:

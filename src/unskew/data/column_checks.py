@@ -151,6 +151,9 @@ def number_checks(raw: pl.DataFrame) -> Iterator[Check]:
             found = f"{name} must be {expected}, but {{rows}} {{have}} another value"
             hint = f"Repair the column, or leave it out with {{{name}=None}}."
             yield rows.check(name, wrong, found, values=values, hint=hint)
+            if name == "weight" and not values.any():
+                message = "No impression has a weight above 0, so there is nothing to learn from."
+                yield Check("weight: some", "FAIL", message, len(values), hint=hint)
 
 
 def grade_checks(raw: pl.DataFrame, max_grade: int | None) -> Iterator[Check]:

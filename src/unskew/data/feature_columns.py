@@ -175,7 +175,7 @@ def _differs(column: npt.NDArray[np.float32], expected: npt.NDArray[np.float32])
 
 def value_checks(facts: Sequence[ColumnFacts], rows: Rows, missing: MissingValues) -> Iterator[Check]:
     """Features are finite, and there in every row unless missing ones are to be kept."""
-    hint = "Clip such values, or treat them as missing (NaN)."
+    hint = "Clip such values (float32 holds up to 3.4e38), or treat them as missing (NaN)."
     bad = [(fact.name, fact.infinite, fact.first_infinite) for fact in facts if fact.infinite]
     yield _values("features: finite", "infinite", bad, rows, "finite", hint)
     hint = "Fill them in, or pass {missing='keep'} if the ranker can take missing values (trees can)."

@@ -217,7 +217,8 @@ def check_grades(grades: npt.NDArray, max_grade: int | None) -> IntArray:
     beyond = (values < 0) | (values > limit)
     if beyond.any():
         first = int(np.flatnonzero(beyond)[0])
-        hint = "Pass the collection's maximum as max_grade." if max_grade is not None else "Is this column a grade?"
+        known = "Pass the collection's maximum as max_grade (--max-grade)."
+        hint = known if max_grade is not None else "Is this column a grade?"
         raise GradeError(
             f"Grades must lie between 0 and {limit}, but {int(beyond.sum()):,} rows do not "
             f"(first: row {first + 1}, grade {values[first]}). {hint}"

@@ -195,7 +195,7 @@ def _open_csv(path: Path, head: bytes) -> Table:
         raise FileFormatError(f"{path} is compressed with xz; tables may be gzip or zstandard. Unpack it first.")
     separator = ("\t" if ".tsv" in path.suffixes else ",") if compressed else _separator(head)
     with reading(path, "a CSV file"):
-        frame = _read_csv(path, separator)
+        frame = _with_spelled_nan(_without_blank_end(_read_csv(path, separator)))
     repeated = [name for name in frame.columns if "_duplicated_" in name]
     if repeated:
         _refuse_repeated([name.split("_duplicated_")[0] for name in frame.columns])
@@ -210,6 +210,25 @@ def _read_csv(path: Path, separator: str) -> pl.DataFrame:
     except pl.exceptions.ComputeError:
         # A type that the first rows suggested does not hold further down: look at every row.
         return pl.read_csv(path, separator=separator, infer_schema_length=None)
+
+
+def _without_blank_end(frame: pl.DataFrame) -> pl.DataFrame:
+    """Empty lines at the end of a file are no rows."""
+    if frame.height == 0 or any(value is not None for value in frame.row(-1)):
+        return frame
+    filled = frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
+    return frame.head(int(filled[-1]) + 1 if len(filled) else 0)
+
+
+def _with_spelled_nan(frame: pl.DataFrame) -> pl.DataFrame:
+    """Numbers whose missing values were written as 'nan', which polars takes for text."""
+    for name in [name for name, kind in frame.schema.items() if kind == pl.String]:
+        if not frame[name].is_in(["nan", "NAN"]).any():
+            continue
+        numbers = frame[name].cast(pl.Float64, strict=False)
+        if numbers.null_count() == frame[name].null_count():
+            frame = frame.with_columns(numbers)
+    return frame
 
 
 def _separator(head: bytes) -> str:

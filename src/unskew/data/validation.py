@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ def validate_log(source: Any, *, feature_table: Any = None, columns: LogColumns 
             judge(observations(keys))
     if second is not table:
         _check_keys(keys, second, settings, judge)
-    if not settings.lacking(table) and table.height:
+    if not settings.lacking(table) and table.height and second.height:
         summary["features"] = _check_features(second, settings, keys if second is table else None, judge)
     return Validation(tuple(judge.checks), summary)
 
@@ -103,7 +103,11 @@ def _counts(keys: LogKeys) -> dict[str, int]:
 
 
 def _check_keys(keys: LogKeys | None, second: Table, columns: LogColumns, judge: _Collector) -> None:
-    pairs = read_pairs(second, columns, judge, keyed=True)
+    def named(checks: Iterable[Check]) -> bool:
+        """Both tables have rows, columns and ids: the names of the checks say which one is meant."""
+        return judge(replace(check, name=f"features file: {check.name}") for check in checks)
+
+    pairs = read_pairs(second, columns, named, keyed=True)
     if keys is None or pairs is None:
         return
     query, item = keys.pair_ids()

@@ -14,9 +14,9 @@ from unskew._files import atomic_path
 from unskew.data.files import pair_columns
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
-from unskew.data.tables import open_table
+from unskew.data.tables import open_table, parquet_files, reading
 from unskew.deploy.model import Model
-from unskew.errors import ColumnError, FeatureError, OutputError
+from unskew.errors import ColumnError, DataError, FeatureError, OutputError
 from unskew.sources import read_judged
 
 # Rows whose features are in memory at once when a Parquet file is ranked.
@@ -46,10 +46,13 @@ def rank_candidates(
         scores = [model.predict(matrix[start : start + block]) for start in _starts(source.n_rows, block)]
         return _ranked(keys, np.concatenate(scores))
     table = open_table(source)
+    if table.height == 0:
+        raise DataError(f"{table.source} has no row, so there is nothing to rank.")
     keys = _keys(table.take([name for name in (query, item) if name in table.schema]), query, item, table.source)
     _refuse_missing(model, list(table.schema), table.source)
-    if isinstance(source, (str, os.PathLike)) and _is_parquet(Path(source)):
-        scores = _by_block(model, Path(source), table.height, block)
+    files = parquet_files(Path(source)) if isinstance(source, (str, os.PathLike)) else None
+    if files is not None:
+        scores = _by_block(model, files, table.height, block)
     else:
         scores = [model.predict(table.take(list(model.feature_names)))]
     return _ranked(keys, np.concatenate(scores))
@@ -67,9 +70,10 @@ def write_ranking(ranking: pl.DataFrame, path: str | os.PathLike[str]) -> None:
             ranking.write_parquet(temporary)
 
 
-def _by_block(model: Model, path: Path, height: int, block: int) -> list[npt.NDArray[np.float64]]:
-    scan = pl.scan_parquet(path / "*.parquet" if path.is_dir() else path).select(list(model.feature_names))
-    return [model.predict(scan.slice(start, block).collect()) for start in _starts(height, block)]
+def _by_block(model: Model, files: list[Path], height: int, block: int) -> list[npt.NDArray[np.float64]]:
+    with reading(files[0], "a Parquet file"):
+        scan = pl.scan_parquet(files, glob=False, hive_partitioning=False).select(list(model.feature_names))
+        return [model.predict(scan.slice(start, block).collect()) for start in _starts(height, block)]
 
 
 def _starts(total: int, block: int) -> range:
@@ -86,6 +90,9 @@ def _keys(frame: pl.DataFrame, query: str, item: str, source: str) -> pl.DataFra
     if query not in frame.columns:
         raise ColumnError(f"{source} needs a column with the query's id; '{query}' is not there. Name it with --query.")
     names = frame[query].alias("query_id")
+    if names.has_nulls():
+        row = int(names.is_null().arg_true()[0]) + 1
+        raise DataError(f"{query} must not be missing, but {names.null_count():,} rows have none (first: row {row}).")
     if item in frame.columns:
         return pl.DataFrame([names, frame[item].alias("item_id")])
     # As for judged data without ids: items are named by their place in the query, from 1.
@@ -101,7 +108,3 @@ def _refuse_missing(model: Model, have: list[str], source: str) -> None:
 
 def _is_table(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in (".parquet", ".pq", ".csv", ".tsv", ".arrow", ".feather")
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.is_dir() or path.suffix.lower() in (".parquet", ".pq")

@@ -112,7 +112,10 @@ def judge_on_grades(
     row = validation.rows_shown if isinstance(validation, ClickLog) else np.arange(data.n_rows)
     gain = 2.0 ** grades[row].astype(np.float64) - 1
     if not gain.any():
-        raise GradeError("No item of the validation data has a grade above 0, so it cannot choose between settings.")
+        raise GradeError(
+            "No item of the validation data has a grade above 0, so its grades cannot choose between settings. "
+            "Choose on clicks instead (tune_on='clicks', --tune-on clicks)."
+        )
     offsets = offsets_of(np.bincount(data.query_of_row[row], minlength=data.n_queries))
     return LabelJudge(item_features(data, row, terms), gain, offsets, at=at, seed=seed)
 

@@ -12,6 +12,7 @@ from unskew._segments import IntArray
 from unskew.data.clicks import ClickLog
 from unskew.data.files import write_judged
 from unskew.data.ranking import RankingData
+from unskew.errors import OutputError
 from unskew.simulation.log import Simulation, simulate, simulate_detailed, without_features
 from unskew.simulation.split import split_queries
 
@@ -78,6 +79,7 @@ def simulate_files(
     judged data of its own, such as the published validation part. Hidden features are hidden everywhere. `settings`
     are those of :func:`unskew.simulation.log.simulate`.
     """
+    _refuse_same_file(out, features)
     share, own = (0.0, valid) if isinstance(valid, RankingData) else (valid, None)
     split = split_queries(data, valid=share, test=test, seed=seed)
     simulation = simulate_detailed(split.train, seed=seed, **settings)
@@ -92,6 +94,11 @@ def simulate_files(
         paths["test"] = beside(out, "test")
         write_judged(judged, paths["test"])
     return Files(simulation, second, judged, paths)
+
+
+def _refuse_same_file(out: Path, features: Path | None) -> None:
+    if features is not None and features.resolve() == out.resolve():
+        raise OutputError(f"The log and its features cannot both go to {out}. Name another file for one of them.")
 
 
 def _validation(data: RankingData, simulation: Simulation) -> ClickLog:
