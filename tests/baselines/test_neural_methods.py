@@ -28,6 +28,8 @@ from unskew.rankers.batches import Batch  # noqa: E402
 from unskew.rankers.net import Schedule, softmax_loss  # noqa: E402
 from unskew.simulation.log import simulate  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
+
 METHODS: list[type[NeuralMethod]] = [DLA, REM, PAL, UPE, MULTR]
 
 # Three sessions: a full one, a short one, one with a gap (nothing was shown at position 2).
