@@ -374,12 +374,12 @@ def randomised() -> ClickLog:
         (PAL(), 0.15),
         (UPE(confounder_share=0.1), 0.15),
         (REM(), 0.2),
-        (MULTR(orders=2, simulator_share=0.2), 0.2),
+        (MULTR(preset="smoke", orders=2, simulator_share=0.2), 0.2),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_recovers_the_planted_curve(method: NeuralMethod, tolerance: float) -> None:
-    method = clone(method).set_params(preset="smoke", steps=250, n_jobs=1)
+    method = clone(method).set_params(hidden=(32, 16), learning_rate=0.05, steps=250, n_jobs=1)
     curve = method.fit(randomised()).bias_
     assert curve.position.tolist() == list(range(1, POSITIONS + 1))
     np.testing.assert_allclose(curve.value, curve.position**-ETA, rtol=tolerance)

@@ -13,7 +13,8 @@ from unskew.rankers._torch import torch
 from unskew.rankers.batches import Batch
 from unskew.rankers.net import adagrad, softmax_loss, train
 
-CODE, UNITS = 64, 256
+# preset → length of an item's code, units of the two hidden layers
+SIZES = {"paper": (64, 256), "default": (64, 256), "smoke": (16, 32)}
 # Lists whose items are tried at all positions together; their activations stay in the caches.
 BLOCK = 16
 
@@ -42,11 +43,11 @@ class UPE(NeuralMethod):
     joint: bool = False
 
     def towers(self, task: Task) -> torch.nn.Module:
-        nn = torch.nn
-        item = nn.Sequential(nn.Linear(task.n_features, UNITS), nn.LeakyReLU(), nn.Linear(UNITS, CODE))
-        position = nn.ParameterDict({"table": torch.zeros(task.positions, CODE)})
+        nn, (code, units) = torch.nn, SIZES[self.preset]
+        item = nn.Sequential(nn.Linear(task.n_features, units), nn.LeakyReLU(), nn.Linear(units, code))
+        position = nn.ParameterDict({"table": torch.zeros(task.positions, code)})
         return nn.ModuleDict(
-            {"item": item, "position": position, "head": nn.Linear(CODE, UNITS), "out": nn.Linear(UNITS, 1)}
+            {"item": item, "position": position, "head": nn.Linear(code, units), "out": nn.Linear(units, 1)}
         )
 
     def prepare(self, net: Any, towers: Any, task: Task) -> None:
