@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unskew._files import atomic_folder, atomic_path
+from unskew._files import atomic_folder, atomic_path, check_folder
 from unskew.errors import OutputError
 
 
@@ -77,3 +77,12 @@ def test_two_writers_of_one_folder(tmp_path: Path) -> None:
     assert not failed
     assert (tmp_path / "model" / "a").read_text() == (tmp_path / "model" / "b").read_text()
     assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "model", tmp_path / "file" / "a" / "model"):
+        with pytest.raises(OutputError, match="Cannot write"):
+            check_folder(place)
+    assert check_folder(tmp_path / "new" / "model") == tmp_path / "new" / "model"
+    assert not (tmp_path / "new").exists()

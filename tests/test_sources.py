@@ -43,6 +43,11 @@ def test_compressed_letor_with_commas_among_its_bytes(tmp_path: Path) -> None:
     assert read_judged(path, max_grade=4).n_queries == 2
 
 
+def test_a_synthetic_collection_beyond_any_memory() -> None:
+    with pytest.raises(SettingError, match="would not fit into memory"):
+        read_judged("synthetic:999999999999")
+
+
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_text(LETOR)

@@ -50,11 +50,7 @@ def atomic_folder(target: str | os.PathLike[str], *, overwrite: bool = True) -> 
 
     What was there before stays whole until the new folder is complete, and is moved aside only for the swap.
     """
-    target = Path(target)
-    if target.is_symlink():  # the link stays, what it points at is replaced
-        target = target.resolve()
-    if target.exists() and not target.is_dir():
-        raise OutputError(f"Cannot write the folder {target}: a file of that name is there. Name another folder.")
+    target = check_folder(target)
     if target.exists() and not overwrite:
         raise OutputError(f"Cannot write {target}: it exists already. Name another folder, or remove it.")
     temporary = _reserve(target, folder=True)
@@ -67,6 +63,20 @@ def atomic_folder(target: str | os.PathLike[str], *, overwrite: bool = True) -> 
         raise OutputError(f"Cannot write {target}: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_folder(target: str | os.PathLike[str]) -> Path:
+    """Where a folder will be written; an error if it cannot be. To be asked before long work as well as after it."""
+    target = Path(target)
+    if target.is_symlink():  # the link stays, what it points at is replaced
+        target = target.resolve()
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"Cannot write the folder {target}: a file of that name is there. Name another folder.")
+    parent = next(folder for folder in target.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        reason = "you may not write there" if parent.is_dir() else "it is a file"
+        raise OutputError(f"Cannot write to {parent}: {reason}. Name another folder.")
+    return target
 
 
 def _swap(new: Path, target: Path) -> None:

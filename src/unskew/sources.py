@@ -19,6 +19,7 @@ from unskew.data.ranking import RankingData
 from unskew.errors import FileFormatError, SettingError, UnskewWarning
 
 SYNTHETIC_QUERIES = 200
+LARGEST_SYNTHETIC = 10_000_000  # some 70 GB
 _COMPRESSED = {".gz", ".xz", ".zst"}
 _COMPRESSED_STARTS = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _TABLES = {".parquet", ".pq", ".csv", ".tsv"}
@@ -202,7 +203,10 @@ def _synthetic(text: str, seed: int) -> RankingData:
     _, colon, number = text.partition(":")
     if colon and not number.isdigit():
         raise SettingError(f"'{text}' must name a number of queries, as in synthetic:500.")
-    return synthetic_collection(queries=int(number) if colon else SYNTHETIC_QUERIES, seed=seed)
+    queries = int(number) if colon else SYNTHETIC_QUERIES
+    if queries > LARGEST_SYNTHETIC:
+        raise SettingError(f"'{text}' would not fit into memory. Name at most {LARGEST_SYNTHETIC:,} queries.")
+    return synthetic_collection(queries=queries, seed=seed)
 
 
 def _refuse_columns(source: str, columns: dict[str, Any]) -> None:

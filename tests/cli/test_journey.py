@@ -95,6 +95,18 @@ def test_wrong_use_is_said_plainly(folder: Path, tmp_path: Path, words: list[str
     assert not (tmp_path / "m").exists()
 
 
+def test_a_place_for_the_model_is_looked_at_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unskew.fitting.fit_method", lambda *args, **settings: pytest.fail("trained first"))
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x").write_text("precious")
+    for place in ("file", "other"):
+        said = unskew("fit", folder / "log.parquet", "--out", tmp_path / place, code=2)["stderr"]
+        assert "Name another folder" in " ".join(said.split())
+
+
 def test_a_log_without_clicks_is_refused(folder: Path, tmp_path: Path) -> None:
     pl.read_parquet(folder / "log.parquet").with_columns(click=pl.lit(0)).write_parquet(tmp_path / "none.parquet")
     said = unskew("fit", tmp_path / "none.parquet", "--out", tmp_path / "m", code=2)["stderr"]

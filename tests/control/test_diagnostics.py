@@ -11,6 +11,7 @@ from unskew.cli.common import plain
 from unskew.control.diagnostics import diagnose
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
+from unskew.errors import LogError
 
 
 def log_with_spread(*, slope: float, queries: int = 600, size: int = 10, seed: int = 0) -> ClickLog:
@@ -66,3 +67,16 @@ def test_numbers_and_words() -> None:
     document = plain(found.to_dict())
     assert json.loads(json.dumps(document, allow_nan=False))["verdict"] == found.verdict
     assert {finding.about for finding in found.findings} >= {"stage one", "identification", "clicks by position"}
+
+
+def test_too_few_queries_are_not_called_a_verdict() -> None:
+    found = next(f for f in diagnose(log_with_spread(slope=1.0, queries=20)).findings if f.about == "identification")
+    assert found.level == "weak"
+    assert "could not be tested: one item per query makes 20" in found.text
+
+
+def test_a_log_with_nothing_to_rank_by() -> None:
+    log = log_with_spread(slope=1.0, queries=20)
+    flat = log.data.with_features(np.ones_like(log.data.features), log.data.feature_names)
+    with pytest.raises(LogError, match="Every feature is constant"):
+        diagnose(log.with_data(flat))

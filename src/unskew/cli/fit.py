@@ -74,6 +74,7 @@ def fit_command(
 
     Example: [bold]unskew fit log.parquet --out model --method cfc[/bold]
     """
+    from unskew.deploy.model import check_target
     from unskew.fitting import fit_method
     from unskew.scale.engines import choose_engine, fit_on_dask
     from unskew.scale.memory import parse_size, peak_memory
@@ -83,6 +84,7 @@ def fit_command(
     if valid is not None and judged is not None:
         raise SettingError("Give either --valid (a log) or --judged (grades) to choose settings on, not both.")
     voice = Voice(json, quiet)
+    check_target(out)
     limit = None if memory is None else parse_size(memory)
     if scheduler is not None and engine == "auto":
         engine = "dask"

@@ -17,6 +17,7 @@ from unskew.control.spread_curve import SpreadCurve, spread_curve
 from unskew.control.stage_one import StageOne, fit_stage_one
 from unskew.control.statistics import ResidualStatistics
 from unskew.data.clicks import ClickLog
+from unskew.data.soundness import warn_about
 
 Level = Literal["fine", "weak", "bad"]
 
@@ -103,6 +104,7 @@ def diagnose(
 ) -> Diagnostics:
     """Look at stage one, its residuals and the clicks of a log."""
     if stage_one is None:
+        warn_about(log)
         stage_one = fit_stage_one(log, learner=learner, rank_target=rank_target, random_state=seed)
     shown = placements(log)
     residual = stage_one.residual(log, shown.row, shown.position)
@@ -195,6 +197,13 @@ def _spread_finding(d: Diagnostics) -> Finding:
             f"The residuals' spread varies with {s.n_rejected} of {s.n_tested} features (Fligner–Killeen on one item "
             f"per query, Holm-corrected; largest ratio of variances between decile groups {s.largest_ratio:.1f} for "
             f"'{s.largest_feature}'). The condition that the control terms rest on holds.",
+        )
+    if s.n_tested == 0:
+        return Finding(
+            "weak",
+            "identification",
+            f"Whether the residuals' spread varies with a feature could not be tested: one item per query makes "
+            f"{s.n_items:,}, too few to group. Ask again on a log of some hundred queries.",
         )
     return Finding(
         "bad",

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from unskew._files import atomic_folder
+from unskew._files import atomic_folder, check_folder
 from unskew.data.inputs import as_matrix
 from unskew.deploy.manifest import MANIFEST, make_manifest, read_files, read_manifest, write_manifest
 from unskew.deploy.scorers import MODEL_FILES, Scorer, make_scorer
@@ -87,8 +87,7 @@ class Model:
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Write the model as a folder: manifest.json and the ranker's own open format. All of it, or nothing."""
         target = Path(path)
-        if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-            raise OutputError(f"{target} is a folder with other things in it. Name another folder for the model.")
+        check_target(target)
         with atomic_folder(target, overwrite=overwrite) as folder:
             for name, content in self.files.items():
                 (folder / name).write_bytes(content)
@@ -106,6 +105,14 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.kind}, {self.n_features} features)"
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no model can be saved; asked before the training rather than after it."""
+    target = Path(path)
+    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
+        raise OutputError(f"{target} is a folder with other things in it. Name another folder for the model.")
+    check_folder(target)
 
 
 def load(path: str | os.PathLike[str]) -> Model:
