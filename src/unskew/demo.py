@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from unskew.control.diagnostics import Diagnostics, diagnose
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.data.validation import Validation, validate_log
+from unskew.errors import UnskewWarning
 from unskew.evaluation.gap import GapClosed, gap_closed
 from unskew.evaluation.report import Evaluation, evaluate
 from unskew.fitting import Fitted, fit_method
@@ -75,12 +77,14 @@ def run_demo(
     tell("log", data)
     checks = validate_log(log_path)
     tell("checks", checks)
-    diagnostics = diagnose(data.log, seed=seed)
-    tell("diagnostics", diagnostics)
     fitted = {}
-    for name in dict.fromkeys(["naive", "cfc", resolve("default").name, "oracle"]):
-        fitted[name] = fit_method(data.log, method=name, validation=data.validation, seed=seed, n_jobs=n_jobs)
-        tell("fitted", fitted[name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnskewWarning)  # the checks have just said it
+        diagnostics = diagnose(data.log, seed=seed)
+        tell("diagnostics", diagnostics)
+        for name in dict.fromkeys(["naive", "cfc", resolve("default").name, "oracle"]):
+            fitted[name] = fit_method(data.log, method=name, validation=data.validation, seed=seed, n_jobs=n_jobs)
+            tell("fitted", fitted[name])
     scores = {name: one.method.predict(data.test) for name, one in fitted.items()}
     evaluation = evaluate(data.test, scores, seed=seed)
     gap = {name: _gap(evaluation, name, seed) for name in fitted if name not in ("naive", "oracle")}
