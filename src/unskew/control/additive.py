@@ -29,10 +29,12 @@ class NormalScores:
     edges : for every feature the thresholds between its bins, ascending; a value goes to the first bin whose upper
         threshold is not below it, as in LightGBM.
     scores : for every feature one score a bin; a missing value has score 0.
+    missing : whether any value was missing.
     """
 
     edges: tuple[Floats, ...]
     scores: tuple[Floats, ...]
+    missing: bool = False
 
     @classmethod
     def of(cls, features: Matrix, *, bins: int = BINS, seed: int = 0) -> NormalScores:
@@ -46,7 +48,8 @@ class NormalScores:
             chosen = np.random.default_rng(seed).choice(len(features), _SAMPLE, replace=False)
             features = features[np.sort(chosen)]
         pairs = [_bins_of(features[:, j].astype(np.float64), bins) for j in range(features.shape[1])]
-        return cls(tuple(edges for edges, _ in pairs), tuple(scores for _, scores in pairs))
+        missing = bool(np.isnan(features.sum(dtype=np.float64)))
+        return cls(tuple(edges for edges, _ in pairs), tuple(scores for _, scores in pairs), missing)
 
     def fill(self, out: Matrix, features: Matrix) -> None:
         """Write the scores of the features into `out`, both (n, d)."""

@@ -68,6 +68,12 @@ class Exposures:
             clicks=self.clicks[rows],
         )
 
+    def by_position(self) -> Exposures:
+        """The same rows, ordered by position inside each query."""
+        order = np.lexsort((self.position, self.segment))
+        fields = {name: getattr(self, name)[order] for name in ("row", "position", "shown", "clicks")}
+        return replace(self, **fields)
+
     def informative(self) -> Exposures:
         """The queries with clicks and a choice; the others say nothing about which of their items is preferred."""
         wanted = np.flatnonzero((self.totals > 0) & (np.diff(self.offsets) > 1))

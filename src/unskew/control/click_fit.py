@@ -83,7 +83,7 @@ class ClickFit:
         slope = weights["boosted"] * additive.weights.mean(axis=0) + of_place * place.weights
         edges, scores = self.sample.scores.edges, self.sample.scores.scores
         values = [score * one for score, one in zip(scores, slope)]
-        models, shares = [additive_forest(names, edges, values, [0.0] * len(names))], [1.0]
+        models, shares = [additive_forest(names, edges, values, missing=self.sample.scores.missing)], [1.0]
         for boosters, rounds, weight in (
             (self.trees.boosters, self.trees.rounds, weights["trees"]),
             (self.boosted.boosters, self.boosted.rounds, weights["boosted"]),

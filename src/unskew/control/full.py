@@ -22,14 +22,15 @@ from unskew._options import Preset, TuneOn
 from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.click_model import QueryClicks
-from unskew.control.position_effect import position_curve
-from unskew.control.stack import fit_stack
-from unskew.control.term_columns import TermsName, TermSource
+from unskew.control.position_effect import PositionBasis, position_curve
+from unskew.control.stack import Stack, fit_stack
+from unskew.control.term_columns import TermsName, TermSource, form_of
+from unskew.control.terms import term_names
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix, Terms
 from unskew.data.ranking import RankingData
-from unskew.errors import SettingError, check_choice
-from unskew.method import Candidate, Method, Outcome
+from unskew.errors import FeatureError, SettingError, check_choice, require_extra
+from unskew.method import Candidate, Method, Outcome, PositionCurve
 from unskew.rankers.base import RankerState
 from unskew.rankers.lambdamart import named_text
 
@@ -86,6 +87,8 @@ class FullControlFunction(Method):
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._check_settings()
+        if self.ranker == "dnn":
+            return self._learn_net(log, validation)
         started = time.perf_counter()
         fit = self._fit_clicks(log)
         self.clicks_ = fit
@@ -96,12 +99,44 @@ class FullControlFunction(Method):
         return Outcome(
             ranker=ranker,
             state=ranker.state(names),
-            bias=position_curve(
-                fit.basis, fit.stack.effect, fit.stack.covariance, confidence=self.confidence, monotone=self.monotone
-            ),
+            bias=self._curve(fit.basis, fit.stack),
             candidates=[Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)],
             extra=facts(fit),
         )
+
+    def _learn_net(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
+        require_extra("torch", "neural", "The ranker 'dnn'")
+        if log.data.has_missing:
+            raise FeatureError(
+                "The log has missing features, which the neural ranker cannot take. Fill them in, or use 'lambdamart'."
+            )
+        from unskew.control.neural_clicks import fit_net_clicks
+
+        fit = fit_net_clicks(
+            log,
+            terms=self._terms(log),
+            preset=self.preset,
+            folds=self.folds,
+            seed=self.random_state,
+            n_jobs=self.n_jobs,
+        )
+        terms = () if self.terms is None else term_names(form_of(self.terms), log.data.feature_names)
+        return Outcome(
+            ranker=fit.ranker,
+            state=fit.ranker.state((*log.data.feature_names, *terms)),
+            bias=self._curve(fit.sample.basis, fit.stack),
+            candidates=fit.candidates,
+            extra={
+                "severity": fit.stack.severity,
+                "severity_error": fit.stack.severity_error,
+                "bend": fit.stack.bend,
+                "place_explained": fit.place.r2,
+                "log_likelihood_per_click": fit.log_likelihood,
+            },
+        )
+
+    def _curve(self, basis: PositionBasis, stack: Stack) -> PositionCurve:
+        return position_curve(basis, stack.effect, stack.covariance, confidence=self.confidence, monotone=self.monotone)
 
     def _fit_clicks(self, log: ClickLog) -> ClickFit:
         return fit_clicks(
@@ -129,6 +164,7 @@ class FullControlFunction(Method):
         return None if judge is None else judge(ranker.predict(judge.features))
 
     def _check_settings(self) -> None:
+        check_choice("ranker", self.ranker, ("lambdamart", "dnn"))
         check_choice("preset", self.preset, PRESETS)
         check_choice("terms", self.terms, (None, *get_args(TermsName), "auto"))
         if self.folds < 2:

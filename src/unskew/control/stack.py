@@ -1,8 +1,8 @@
 """The stack: one small conditional click model over cross-fitted parts, with the position effect in full.
 
-Scores of queries that a part did not see enter with weights of 0 or more; the position effect is estimated beside
-them. A part that shrank too much is stretched back here, which is why the position curve is read off the stack: given
-parts that carry relevance, what is left of position is examination.
+Scores of queries that a part did not see enter with weights; the position effect is estimated beside them. A part
+that shrank too much is stretched back here, which is why the position curve is read off the stack: given parts that
+carry relevance, what is left of position is examination.
 """
 
 from __future__ import annotations
@@ -20,18 +20,31 @@ from unskew.control.position_effect import PositionBasis, choose_bend
 
 Floats = npt.NDArray[np.float64]
 
-# How far a weight may easily be from its expected value. Few clicks cannot tell similar parts apart, and an even
-# mixture of them varies less than the better looking one.
-SPREAD = 0.25
-# An even mixture of the two sets of trees, nothing of the production ranker, control terms as they were learnt.
-EXPECTED = {"trees": 0.5, "boosted": 0.5, "place": 0.0, "terms": 1.0}
+
+@dataclass(frozen=True)
+class Prior:
+    """What is expected of a part's weight, how far it may easily be off, and whether it may be negative."""
+
+    expected: float
+    spread: float
+    signed: bool = False
+
+
+# Few clicks cannot tell the two sets of trees apart, and an even mixture varies less than the better looking one. The
+# expected place is there to be held fixed while the position effect is estimated, so its weight is nearly free.
+PRIORS = {
+    "trees": Prior(0.5, 0.25),
+    "boosted": Prior(0.5, 0.25),
+    "place": Prior(0.0, 1.0, signed=True),
+    "terms": Prior(1.0, 0.25),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
     """A fitted stack.
 
-    weights : part → weight, 0 or more.
+    weights : part → weight.
     effect : (J,) coefficients of the position basis, effect[0] = η; covariance : (J, J), by query.
     likelihood : (queries,) log-likelihood of every query.
     bend : τ of the position effect.
@@ -58,25 +71,25 @@ def fit_stack(
     position: IntArray,
     clicks: QueryClicks,
     parts: Mapping[str, Floats],
-    *,
-    spread: float = SPREAD,
 ) -> Stack:
     """Fit the weights of the parts (each (n,)) around their expected values, and the position effect with them."""
     names = [name for name, values in parts.items() if np.ptp(values) > 0]
     bend: float | None = None
     while True:
         columns = np.column_stack([basis.columns(position), *(parts[name] for name in names)])
-        penalty = np.full(len(names), spread**-2.0)
-        centre = np.array([EXPECTED[name] for name in names])
+        priors = [PRIORS[name] for name in names]
+        penalty = np.array([prior.spread**-2.0 for prior in priors])
+        centre = np.array([prior.expected for prior in priors])
         if bend is None:
             bend, fit = choose_bend(basis, clicks, columns, penalty=penalty, centre=centre)
         else:
             whole = np.r_[basis.penalty(bend), penalty]
             fit = fit_linear(columns, clicks, penalty=whole, centre=np.r_[np.zeros(basis.size), centre])
         weights = fit.coefficients[basis.size :]
-        if (weights >= 0).all():
+        bound = np.where([prior.signed for prior in priors], np.inf, weights)
+        if (bound >= 0).all():
             break
-        names.pop(int(np.argmin(weights)))
+        names.pop(int(np.argmin(bound)))
     covariance = robust_covariance(fit, columns, clicks)
     return Stack(
         weights={name: float(dict(zip(names, weights)).get(name, 0.0)) for name in parts},

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from unskew._options import ControlForm
 from unskew.control.aggregate import Exposures
 from unskew.control.stage_one import StageOne, fit_stage_one
 from unskew.control.terms import InteractionTerms, ResidualTerm, control_terms
@@ -41,4 +42,9 @@ class TermSource:
         value: npt.NDArray[np.float32] = fit_transformation(transformation, self.stage_one.statistics)(residual)
         if permuted is not None:
             value = np.random.default_rng(permuted).permutation(value)
-        return control_terms(self.log.data, "residual" if kind == "T" else "interaction", value)
+        return control_terms(self.log.data, form_of(kind), value)
+
+
+def form_of(kind: str) -> ControlForm:
+    """The paper's name of the terms: T is the residual form, Φ the interaction."""
+    return "residual" if kind == "T" else "interaction"

@@ -10,9 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import IntArray
-from unskew.deploy.lightgbm_text import DEFAULT_LEFT, LEAF_FIELDS, MISSING_NAN, NODE_FIELDS, TextModel, Words
+from unskew.deploy.lightgbm_text import (
+    DEFAULT_LEFT,
+    LEAF_FIELDS,
+    MISSING_NAN,
+    MISSING_NONE,
+    NODE_FIELDS,
+    TextModel,
+    Words,
+)
 
 Floats = npt.NDArray[np.float64]
+
+# Larger than any feature, and still a number in the single precision of search engines.
+_EVERYTHING = 1e37
 
 
 def merge_forests(models: Sequence[TextModel], weights: Sequence[float]) -> TextModel:
@@ -48,20 +59,22 @@ _ARRAYS = (
 
 
 def additive_forest(
-    names: Sequence[str], edges: Sequence[Floats], values: Sequence[Floats], missing: Sequence[float]
+    names: Sequence[str], edges: Sequence[Floats], values: Sequence[Floats], *, missing: bool = False
 ) -> TextModel:
-    """A tree a feature: values[j][i] between thresholds i − 1 and i of feature j, missing[j] where it is missing.
+    """A tree a feature: values[j][i] between thresholds i − 1 and i of feature j.
 
-    Features without thresholds or without values other than their missing one get no tree.
+    missing : whether features may be missing, which then counts 0; else LightGBM's rule holds, which reads 0 for them.
+    Features without thresholds or without values other than 0 get no tree.
     """
     used = [j for j in range(len(names)) if len(edges[j]) and np.any(values[j] != 0)]
-    trees = [_step_tree(edges[j], values[j], missing[j]) for j in used] or [_constant()]
+    trees = [_step_tree(edges[j], values[j], missing) for j in used] or [_constant()]
     feature = np.concatenate([np.full(len(tree[0]), j) for j, tree in zip(used or [0], trees)]).astype(np.int64)
     threshold, left, right, value = (np.concatenate([tree[i] for tree in trees]) for i in range(4))
     n_leaves = np.array([len(tree[3]) for tree in trees], dtype=np.int64)
-    decision = np.full(len(threshold), MISSING_NAN << 2 | DEFAULT_LEFT, dtype=np.int64)
-    # The root of a tree asks whether the value is missing: everything that is a number goes left.
-    decision[_first_nodes(n_leaves)] = MISSING_NAN << 2
+    decision = np.full(len(threshold), (MISSING_NAN if missing else MISSING_NONE) << 2 | DEFAULT_LEFT, dtype=np.int64)
+    if missing:
+        # The root of a tree asks whether the value is missing: everything that is a number goes left.
+        decision[_first_nodes(n_leaves)] = MISSING_NAN << 2
     empty = np.zeros(0, dtype=np.int64)
     return TextModel(
         head={
@@ -106,10 +119,13 @@ def _scaled(model: TextModel, weight: float) -> TextModel:
     return replace(model, value=value, leaf=leaf, node=node)
 
 
-def _step_tree(edges: Floats, values: Floats, missing: float) -> tuple[Floats, IntArray, IntArray, Floats]:
+def _step_tree(edges: Floats, values: Floats, missing: bool) -> tuple[Floats, IntArray, IntArray, Floats]:
     """Thresholds, children and leaf values of a balanced tree; parents are numbered before their children."""
-    threshold: list[float] = [float(np.finfo(np.float64).max)]
-    left, right = [0], [~len(values)]  # the last leaf is for missing values
+    threshold: list[float] = []
+    left: list[int] = []
+    right: list[int] = []
+    if missing:  # the root sends numbers left, and what is missing to the last leaf
+        threshold, left, right = [_EVERYTHING], [1], [~len(values)]
 
     def grow(low: int, high: int) -> int:
         """The subtree over bins low … high: a leaf, or a node at the middle threshold."""
@@ -124,8 +140,9 @@ def _step_tree(edges: Floats, values: Floats, missing: float) -> tuple[Floats, I
         right[node] = grow(middle + 1, high)
         return node
 
-    left[0] = grow(0, len(values) - 1)
-    return np.array(threshold), np.array(left), np.array(right), np.r_[values, missing].astype(np.float64)
+    grow(0, len(values) - 1)
+    leaves = np.r_[values, 0.0] if missing else np.asarray(values)
+    return np.array(threshold), np.array(left), np.array(right), leaves.astype(np.float64)
 
 
 def _constant() -> tuple[Floats, IntArray, IntArray, Floats]:
