@@ -110,4 +110,4 @@ def aggregate(log: ClickLog) -> Exposures:
     row, position, shown, clicks = row[kept], position[kept], shown[kept].astype(np.float64), clicks[kept]
     of_row = log.data.query_of_row[row]
     query, sizes = np.unique(of_row, return_counts=True)
-    return Exposures(row, position, offsets_of(sizes), query, shown, clicks)
+    return Exposures(row, position, offsets_of(sizes), query, np.asarray(shown, float), np.asarray(clicks, float))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import lightgbm as lgb
@@ -135,10 +136,11 @@ class _Fold:
         """A tree of every learner in turn; the held-out log-likelihood of every query after it."""
         for learner in self.learners:
             others = self.given + sum(other.train for other in self.learners if other is not learner)
-            learner.grow(
-                lambda scores, others=others: self.clicks.gradient(scores + others), shared=len(self.learners) > 1
-            )
+            learner.grow(partial(self._gradient, others), shared=len(self.learners) > 1)
         return self.likelihood()
+
+    def _gradient(self, others: Floats, scores: Floats) -> tuple[Floats, Floats]:
+        return self.clicks.gradient(scores + others)
 
     def likelihood(self) -> Floats:
         """(unseen queries,) held-out log-likelihood."""

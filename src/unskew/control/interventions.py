@@ -78,4 +78,4 @@ class MovedItems:
         """(queries,) log-likelihood that a position effect (n rows of the table) adds to none."""
         by_item = self.clicks.log_likelihood(effect[self.rows]) - self.clicks.log_likelihood(np.zeros(len(self.rows)))
         query = table.segment[self.rows[self.clicks.offsets[:-1]]]
-        return np.bincount(query, weights=by_item, minlength=table.n_queries)
+        return np.bincount(query, weights=by_item, minlength=table.n_queries).astype(np.float64)
