@@ -174,6 +174,7 @@ class TestLosses:
         method = UPE()
         batch, towers, _, f, s = tiny(method)
         towers["position"]["table"].data = torch.randn(3, 64)
+        towers["position"]["alpha"].data.fill_(0.6)
         e_of = self._propensity_logits(batch, towers)
         p = self._do_propensity(e_of)
         w = [[1 / p[k - 1] for k in shown] for shown in SHOWN]
@@ -190,7 +191,7 @@ class TestLosses:
         for shown in SHOWN:
             rows = []
             for _ in shown:
-                code = towers["item"](next(items))
+                code = 0.6 * towers["item"](next(items))
                 places = [towers["head"](code + towers["position"]["table"][k - 1]) for k in shown]
                 rows.append([towers["out"](torch.nn.functional.leaky_relu(a)).item() for a in places])
             out.append(rows)
@@ -239,7 +240,14 @@ class TestLosses:
             towers.zero_grad()
             method.loss(f, batch, towers).backward()
             assert (towers["item"][0].weight.grad is not None) == joint
+            assert towers["position"]["alpha"].grad is not None
             assert towers["position"]["table"].grad is not None
+
+    def test_upe_strength_can_be_fixed(self) -> None:
+        method = UPE(fixed_strength=True)
+        batch, towers, _, f, _ = tiny(method)
+        method.loss(f, batch, towers).backward()
+        assert towers["position"]["alpha"].grad is None
 
     def test_multr(self, monkeypatch: pytest.MonkeyPatch) -> None:
         method = MULTR(preset="smoke", orders=4)

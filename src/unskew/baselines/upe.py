@@ -23,9 +23,9 @@ BLOCK = 16
 class UPE(NeuralMethod):
     """Dual learning with a propensity that does not mistake relevant items at the top for looks at the top.
 
-    A propensity net e(x, k) = head(item(x) + position_k) is first fitted, without positions, to the logging policy's
-    own scores: that is the confounder, what made the policy put an item where it is. It is then frozen, and the
-    position vectors learn from clicks beside the ranker, as in DLA:
+    A propensity net e(x, k) = head(α item(x) + position_k) is first fitted, without positions and with α = 1, to the
+    logging policy's own scores: that is the confounder, what made the policy put an item where it is. It is then
+    frozen, and the position vectors and α, its strength, learn from clicks beside the ranker, as in DLA:
         exam loss = CE(softmax(e); v),  v_i = exp(s̄ − s_i)
         rank loss = CE(softmax(s); w),  w_k = p_1 / p_k,  p_k = P(examined | do(k)) = mean over items of softmax(e)_k
     The mean over items places every item of a list once at every position (all cyclic shifts of the list). v refers
@@ -34,18 +34,21 @@ class UPE(NeuralMethod):
 
     max_weight : no click weighs more than so many clicks at the top.
     confounder_share : steps of the first phase, as a share of the ranker's steps.
+    fixed_strength : keep α at 1, as published. The scale of logging scores is then taken for that of examination.
     joint : everything in one phase, as in the authors' code: clicks then move the confounder too.
     """
 
     name: ClassVar[str] = "upe"
     max_weight: float = 100.0
     confounder_share: float = 0.25
+    fixed_strength: bool = False
     joint: bool = False
 
     def towers(self, task: Task) -> torch.nn.Module:
         nn, (code, units) = torch.nn, SIZES[self.preset]
         item = nn.Sequential(nn.Linear(task.n_features, units), nn.LeakyReLU(), nn.Linear(units, code))
-        position = nn.ParameterDict({"table": torch.zeros(task.positions, code)})
+        alpha = nn.Parameter(torch.ones(()), requires_grad=not self.fixed_strength)
+        position = nn.ParameterDict({"table": torch.zeros(task.positions, code), "alpha": alpha})
         return nn.ModuleDict(
             {"item": item, "position": position, "head": nn.Linear(code, units), "out": nn.Linear(units, 1)}
         )
@@ -92,8 +95,8 @@ def halves(towers: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Every item is encoded once, however many positions it is tried at.
     """
-    head = towers["head"]
-    return head(towers["item"](x)), towers["position"]["table"] @ head.weight.T
+    head, position = towers["head"], towers["position"]
+    return position["alpha"] * (towers["item"](x) @ head.weight.T) + head.bias, position["table"] @ head.weight.T
 
 
 def logits(towers: Any, a: torch.Tensor) -> torch.Tensor:
