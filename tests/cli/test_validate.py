@@ -8,14 +8,20 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from unskew.cli import app, commands  # noqa: F401  (importing registers)
+from unskew.cli import app, commands, common  # noqa: F401  (importing registers)
 from unskew.cli.columns import LogOptions, with_log_options
 from unskew.cli.common import command
 from unskew.errors import LogError
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["validate", *map(str, arguments)], env={"COLUMNS": "200"})
+    return CliRunner().invoke(app, ["validate", *map(str, arguments)])
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences are looked for whole; the console is made once, so its environment would come too late."""
+    monkeypatch.setattr(common.out, "_width", 200)
 
 
 @pytest.fixture
