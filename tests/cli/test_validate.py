@@ -21,7 +21,7 @@ def run(*arguments: object) -> Result:
 @pytest.fixture(autouse=True)
 def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences are looked for whole; the console is made once, so its environment would come too late."""
-    monkeypatch.setattr(common.out, "_width", 200)
+    monkeypatch.setattr(common.out, "_width", 1_000)
 
 
 @pytest.fixture
