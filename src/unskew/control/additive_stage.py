@@ -6,7 +6,7 @@ strength of shrinkage is the one with the best held-out likelihood, so it follow
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from unskew.control.aggregate import Exposures
 from unskew.control.click_model import QueryClicks
 from unskew.control.conditional import fit_linear
 from unskew.control.position_effect import PositionBasis, choose_bend
+from unskew.control.term_columns import TermColumns
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +35,8 @@ class Sample:
 
     queries : (used,) segments of the whole table; rows : (s,) their rows; table : their counts.
     basis : of the position effect, J columns; scores : bins and normal scores of the d features.
-    columns : (s, J + 1 + d) float32: position basis, m(x) once it is known, normal scores.
+    terms : what h is linear in, t columns, or None.
+    columns : (s, J + 1 + d + t) float32: position basis, m(x) once it is known, normal scores, control terms.
     """
 
     queries: IntArray
@@ -42,23 +44,46 @@ class Sample:
     table: Exposures
     basis: PositionBasis
     scores: NormalScores
+    terms: TermColumns | None
     columns: npt.NDArray[np.float32]
 
     @classmethod
-    def of(cls, features: npt.NDArray[np.float32], table: Exposures, basis: PositionBasis, *, seed: int = 0) -> Sample:
+    def of(
+        cls,
+        features: npt.NDArray[np.float32],
+        table: Exposures,
+        basis: PositionBasis,
+        *,
+        terms: TermColumns | None = None,
+        seed: int = 0,
+    ) -> Sample:
+        """Choose the queries and make their columns; `terms` are those of all rows of the table."""
         queries = _within_budget(table, features.shape[1], seed)
         rows, _ = gather_segments(table.offsets, queries)
         part = table if len(queries) == table.n_queries else table.take(queries)
         scores = NormalScores.of(features[np.unique(part.row)], seed=seed)
-        columns = np.zeros((len(part), basis.size + 1 + features.shape[1]), dtype=np.float32)
+        d, extra = features.shape[1], 0 if terms is None else terms.size
+        columns = np.zeros((len(part), basis.size + 1 + d + extra), dtype=np.float32)
         columns[:, : basis.size] = basis.columns(part.position)
-        scores.fill(columns[:, basis.size + 1 :], features[part.row])
-        return cls(queries, rows, part, basis, scores, columns)
+        scores.fill(columns[:, basis.size + 1 : basis.size + 1 + d], features[part.row])
+        if terms is not None:
+            terms.fill(columns[:, basis.size + 1 + d :], rows)
+        return cls(queries, rows, part, basis, scores, terms, columns)
+
+    @property
+    def of_terms(self) -> int:
+        """Where the columns of the control terms begin."""
+        return self.columns.shape[1] - (0 if self.terms is None else self.terms.size)
 
     @property
     def normal(self) -> npt.NDArray[np.float32]:
         """(s, d) normal scores of the features."""
-        return self.columns[:, self.basis.size + 1 :]
+        return self.columns[:, self.basis.size + 1 : self.of_terms]
+
+    def penalty(self, bend: float, ridge: float) -> Floats:
+        """(columns,) penalties: bends of the position effect, m free, features by `ridge`, terms by their own rule."""
+        terms = np.zeros(0) if self.terms is None else self.terms.penalty(ridge)
+        return np.r_[self.basis.penalty(bend), 0.0, np.full(self.normal.shape[1], ridge), terms]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +91,8 @@ class AdditiveStage:
     """What the additive stage learnt; s rows in the sample, d features, J position columns, one model a fold.
 
     weights : (folds, d) weights of the normal scores; place : (folds,) weights of m(x).
-    effect : (folds, J) coefficients of the position basis.
-    held_out : (s,) additive scores, by the model that did not see the query.
+    effect : (folds, J) coefficients of the position basis; terms : (folds, t) weights of the control terms.
+    held_out : (s,) additive scores, by the model that did not see the query; held_out_terms : (s,) the same of h.
     likelihood : (used,) held-out log-likelihood of every query, position effect included.
     penalty, bend : what was chosen; tried : penalty → held-out log-likelihood.
     """
@@ -75,7 +100,9 @@ class AdditiveStage:
     weights: Floats
     place: Floats
     effect: Floats
+    terms: Floats
     held_out: Floats
+    held_out_terms: Floats
     likelihood: Floats
     penalty: float
     bend: float
@@ -88,14 +115,16 @@ def fit_additive_stage(sample: Sample, fold: IntArray, expected: Floats) -> Addi
     columns[:, size] = expected[sample.rows]
     clicks = QueryClicks.of(sample.table)
     bend, _ = choose_bend(basis, clicks, columns[:, : size + 1], penalty=np.zeros(1))
-    trials = _choose_penalty(columns, clicks, fold[sample.queries], basis, bend)
+    trials = _choose_penalty(sample, clicks, fold[sample.queries], bend)
     penalty = max(trials, key=lambda one: trials[one].likelihood.sum())
     best = trials[penalty]
     return AdditiveStage(
-        weights=best.coefficients[:, size + 1 :],
+        weights=best.coefficients[:, size + 1 : sample.of_terms],
         place=best.coefficients[:, size],
         effect=best.coefficients[:, :size],
+        terms=best.coefficients[:, sample.of_terms :],
         held_out=best.held_out,
+        held_out_terms=best.held_out_terms,
         likelihood=best.likelihood,
         penalty=penalty,
         bend=bend,
@@ -107,26 +136,23 @@ def fit_additive_stage(sample: Sample, fold: IntArray, expected: Floats) -> Addi
 class _Trial:
     coefficients: Floats
     held_out: Floats
+    held_out_terms: Floats
     likelihood: Floats
 
 
-def _choose_penalty(
-    columns: npt.NDArray[np.float32], clicks: QueryClicks, fold: IntArray, basis: PositionBasis, bend: float
-) -> dict[float, _Trial]:
+def _choose_penalty(sample: Sample, clicks: QueryClicks, fold: IntArray, bend: float) -> dict[float, _Trial]:
     """Climb along the penalties for as long as the held-out likelihood rises; what was tried on the way."""
-    folds = int(fold.max()) + 1
-    start = np.zeros((folds, columns.shape[1]))
+    start = np.zeros((int(fold.max()) + 1, sample.columns.shape[1]))
     trials: dict[float, _Trial] = {}
 
     def value(at: int) -> float:
         if not 0 <= at < len(PENALTIES):
             return -np.inf
-        penalty = PENALTIES[at]
-        if penalty not in trials:
-            ridge = np.full(columns.shape[1] - basis.size - 1, penalty)
-            trials[penalty] = _cross_fit(columns, clicks, fold, np.r_[basis.penalty(bend), 0.0, ridge], basis, start)
-            start[:] = trials[penalty].coefficients
-        return float(trials[penalty].likelihood.sum())
+        ridge = PENALTIES[at]
+        if ridge not in trials:
+            trials[ridge] = _cross_fit(sample, clicks, fold, sample.penalty(bend, ridge), start)
+            start[:] = trials[ridge].coefficients
+        return float(trials[ridge].likelihood.sum())
 
     at = _FIRST
     step = 1 if value(at + 1) > value(at) else -1
@@ -135,29 +161,22 @@ def _choose_penalty(
     return trials
 
 
-def _cross_fit(
-    columns: npt.NDArray[np.float32],
-    clicks: QueryClicks,
-    fold: IntArray,
-    penalty: Floats,
-    basis: PositionBasis,
-    start: Floats,
-) -> _Trial:
+def _cross_fit(sample: Sample, clicks: QueryClicks, fold: IntArray, penalty: Floats, start: Floats) -> _Trial:
+    columns, size, of_terms = sample.columns, sample.basis.size, sample.of_terms
     coefficients = np.empty_like(start)
-    held_out, likelihood = np.zeros(len(columns)), np.zeros(len(fold))
+    held_out, terms, likelihood = np.zeros(len(columns)), np.zeros(len(columns)), np.zeros(len(fold))
     for k in range(len(start)):
         # A query without clicks counts for nothing: that leaves the fold out without copying the columns.
-        seen = fold != k
-        training = replace(clicks, clicks=clicks.clicks * seen[clicks.segment], totals=clicks.totals * seen)
+        training, unseen = clicks.without(fold == k), fold == k
         beta = fit_linear(columns, training, penalty=penalty, start=start[k], tolerance=0.05).coefficients
-        unseen = ~seen
-        mine = unseen[clicks.segment]
-        relevance = columns[:, basis.size :] @ beta[basis.size :].astype(np.float32)
-        score = relevance + columns[:, : basis.size] @ beta[: basis.size].astype(np.float32)
+        slope = beta.astype(np.float32)
+        relevance, h = columns[:, size:of_terms] @ slope[size:of_terms], columns[:, of_terms:] @ slope[of_terms:]
+        score = relevance + h + columns[:, :size] @ slope[:size]
         likelihood[unseen] = clicks.log_likelihood(score.astype(np.float64))[unseen]
-        held_out[mine] = relevance[mine]
+        mine = unseen[clicks.segment]
+        held_out[mine], terms[mine] = relevance[mine], h[mine]
         coefficients[k] = beta
-    return _Trial(coefficients, held_out, likelihood)
+    return _Trial(coefficients, held_out, terms, likelihood)
 
 
 def _within_budget(table: Exposures, n_features: int, seed: int) -> IntArray:

@@ -1,10 +1,8 @@
-"""Cross-fitted boosting of the click model: trees for f over the features, trees of their own for h over the terms."""
+"""Cross-fitted boosting of the click model: every fold's trees, stopped where held-out clicks are predicted best."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import lightgbm as lgb
@@ -13,7 +11,7 @@ import numpy.typing as npt
 
 from unskew._segments import IntArray, gather_segments
 from unskew.control.aggregate import Exposures
-from unskew.control.click_model import QueryClicks
+from unskew.control.click_model import ClickObjective, QueryClicks
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,22 +57,27 @@ class TreeSettings:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Fold models of f (and of h, where there are terms) and what each says about the queries it did not see.
+    """Fold models and what each says about the queries it did not see.
 
-    boosters : one a fold, cut to `rounds` trees when used.
-    rounds : the number of trees with the best held-out likelihood.
-    held_out : (n,) scores of f for every row, by the model that did not see its query.
-    held_out_terms : (n,) the same of h; zero without terms.
-    likelihood : (rounds tried + 1, folds) held-out log-likelihood after every round, without trees first.
-    by_query : (rounds tried + 1, queries) the same by query, where it was asked for.
+    boosters : one a fold; trees : how many of its trees each model has at the best held-out likelihood.
+    rounds : the round it was reached at; a round in which nothing could be split adds no tree.
+    held_out : (n,) scores of every row, by the model that did not see its query.
+    likelihood : (rounds tried + 1,) held-out log-likelihood after every round, without trees first.
     """
 
     boosters: list[lgb.Booster]
+    trees: list[int]
     rounds: int
     held_out: Floats
-    held_out_terms: Floats
     likelihood: Floats
-    by_query: Floats | None = None
+
+    def predict(self, features: npt.NDArray[np.float32]) -> Floats:
+        """(n,) mean of the fold models' scores."""
+        models = [
+            booster.predict(features, num_iteration=trees) if trees else np.zeros(len(features))
+            for booster, trees in zip(self.boosters, self.trees)
+        ]
+        return np.mean(models, axis=0)
 
 
 def fold_of_queries(n_queries: int, folds: int, *, seed: int) -> IntArray:
@@ -86,123 +89,96 @@ def fold_of_queries(n_queries: int, folds: int, *, seed: int) -> IntArray:
     return np.random.default_rng(seed).permutation(n_queries) % folds
 
 
+def cross_fit(
+    data: lgb.Dataset,
+    table: Exposures,
+    fold: IntArray,
+    given: Floats,
+    *,
+    settings: TreeSettings,
+    seed: int = 0,
+    threads: int = 0,
+) -> CrossFit:
+    """Boost the click model in every fold at once and stop where the held-out likelihood of all folds is best.
+
+    data : the features of the table's rows, binned.
+    fold : (queries,) the fold that does not see the query.
+    given : (folds, n) scores that are added in each fold's model: its position effect, its control terms.
+    """
+    count = int(fold.max()) + 1
+    folds = [
+        _Fold.of(data, table, fold == k, given[k], settings.parameters(seed=seed + k, threads=threads))
+        for k in range(count)
+    ]
+    path = [sum(one.likelihood() for one in folds)]
+    best, kept, trees = 0, [one.held_out for one in folds], [0] * count
+    for number in range(1, settings.rounds + 1):
+        for one in folds:
+            one.grow()
+        path.append(sum(one.likelihood() for one in folds))
+        if path[-1] > path[best]:
+            best, kept, trees = number, [one.held_out for one in folds], [one.booster.num_trees() for one in folds]
+        elif number - best >= settings.patience:
+            break
+    held_out = np.zeros(len(table))
+    for one, scores in zip(folds, kept):
+        held_out[one.unseen] = scores
+    return CrossFit([one.booster for one in folds], trees, best, held_out, np.array(path))
+
+
 @dataclass(eq=False)
-class _Learner:
-    """A booster over a fold's training part that also scores the held-out part."""
+class _Fold:
+    """A fold's booster over the queries it sees, and its scores of the others.
+
+    unseen : rows of the table; clicks, given : of the held-out part; held_out : its scores.
+    """
 
     booster: lgb.Booster
-    train: Floats
-    test: Floats
+    objective: ClickObjective
+    unseen: IntArray
+    clicks: QueryClicks
+    given: Floats
+    held_out: Floats
 
     @classmethod
-    def over(cls, data: lgb.Dataset, seen: IntArray, unseen: IntArray, parameters: dict[str, Any]) -> _Learner:
-        train = data.subset(seen)  # type: ignore[arg-type]
-        test = data.subset(unseen)  # type: ignore[arg-type]
-        booster = lgb.Booster(parameters, train.construct())
-        booster.add_valid(test.construct(), "held out")
-        return cls(booster, np.zeros(len(seen)), np.zeros(len(unseen)))
+    def of(
+        cls,
+        data: lgb.Dataset,
+        table: Exposures,
+        hidden: npt.NDArray[np.bool_],
+        given: Floats,
+        parameters: dict[str, Any],
+    ) -> _Fold:
+        seen_queries, hidden_queries = np.flatnonzero(~hidden), np.flatnonzero(hidden)
+        seen, _ = gather_segments(table.offsets, seen_queries)
+        unseen, _ = gather_segments(table.offsets, hidden_queries)
+        booster = lgb.Booster(parameters, data.subset(seen).construct())  # type: ignore[arg-type]
+        booster.add_valid(data.subset(unseen).construct(), "held out")  # type: ignore[arg-type]
+        return cls(
+            booster,
+            ClickObjective(QueryClicks.of(table.take(seen_queries)), given[seen]),
+            unseen,
+            QueryClicks.of(table.take(hidden_queries)),
+            given[unseen],
+            np.zeros(len(unseen)),
+        )
 
-    def grow(self, gradient: Callable[[Floats], tuple[Floats, Floats]], *, shared: bool) -> None:
-        """One more tree against the gradient at the current scores, which are read if others need them."""
-        self.booster.update(fobj=lambda scores, _: gradient(scores))
-        if shared:
-            self.train = _kept(self.booster.eval_train)
-        self.test = _kept(self.booster.eval_valid)
+    def grow(self) -> None:
+        """One more tree."""
+        self.booster.update(fobj=self.objective)
+        self.held_out = _running_scores(self.booster)
+
+    def likelihood(self) -> float:
+        return float(self.clicks.log_likelihood(self.held_out + self.given).sum())
 
 
-def _kept(evaluate: Callable[..., Any]) -> Floats:
-    """LightGBM's running scores: it hands them to metrics, and one that keeps them saves a pass over all trees."""
+def _running_scores(booster: lgb.Booster) -> Floats:
+    """Scores of the held-out part: LightGBM hands them to metrics; keeping them saves a pass over all trees."""
     kept: list[Floats] = []
 
     def keep(scores: Floats, _: object) -> tuple[str, float, bool]:
         kept.append(np.array(scores, dtype=np.float64))
         return "kept", 0.0, True
 
-    evaluate(feval=keep)
+    booster.eval_valid(feval=keep)
     return kept[0]
-
-
-@dataclass(eq=False)
-class _Fold:
-    clicks: QueryClicks
-    unseen_clicks: QueryClicks
-    seen: IntArray
-    unseen: IntArray
-    given: Floats
-    given_unseen: Floats
-    learners: list[_Learner] = field(default_factory=list)
-
-    def round(self) -> Floats:
-        """A tree of every learner in turn; the held-out log-likelihood of every query after it."""
-        for learner in self.learners:
-            others = self.given + sum(other.train for other in self.learners if other is not learner)
-            learner.grow(partial(self._gradient, others), shared=len(self.learners) > 1)
-        return self.likelihood()
-
-    def _gradient(self, others: Floats, scores: Floats) -> tuple[Floats, Floats]:
-        return self.clicks.gradient(scores + others)
-
-    def likelihood(self) -> Floats:
-        """(unseen queries,) held-out log-likelihood."""
-        return self.unseen_clicks.log_likelihood(self.given_unseen + sum(learner.test for learner in self.learners))
-
-
-def cross_fit(
-    data: lgb.Dataset | None,
-    table: Exposures,
-    fold: IntArray,
-    given: Floats,
-    *,
-    settings: TreeSettings,
-    terms: lgb.Dataset | None = None,
-    term_settings: TreeSettings | None = None,
-    seed: int = 0,
-    threads: int = 0,
-    by_query: bool = False,
-) -> CrossFit:
-    """Boost the click model in every fold at once and stop where the held-out likelihood of all folds is best.
-
-    data, terms : binned columns of f and of h, one row an exposure; None leaves the part out.
-    fold : (queries,) the fold that does not see the query.
-    given : (folds, n) scores that are added in each fold's model: its position effect.
-    """
-    parts = [part for part in ((data, settings), (terms, term_settings or settings)) if part[0] is not None]
-    folds = [_make_fold(table, fold, k, given[k]) for k in range(int(fold.max()) + 1)]
-    for number, one in enumerate(folds):
-        for columns, how in parts:
-            assert columns is not None
-            parameters = how.parameters(seed=seed + number, threads=threads)
-            one.learners.append(_Learner.over(columns, one.seen, one.unseen, parameters))
-    queries = [np.flatnonzero(fold == k) for k in range(len(folds))]
-    path, details = [], []
-
-    def record(likelihoods: list[Floats]) -> None:
-        path.append([float(values.sum()) for values in likelihoods])
-        if by_query:
-            details.append(np.empty(len(fold)))
-            for where, values in zip(queries, likelihoods):
-                details[-1][where] = values
-
-    record([one.likelihood() for one in folds])
-    best, kept = 0, [[learner.test for learner in one.learners] for one in folds]
-    for number in range(1, settings.rounds + 1):
-        record([one.round() for one in folds])
-        if sum(path[-1]) > sum(path[best]):
-            best, kept = number, [[learner.test for learner in one.learners] for one in folds]
-        elif number - best >= settings.patience:
-            break
-    scores = np.zeros((2, len(table)))
-    first = 0 if data is not None else 1
-    for one, held in zip(folds, kept):
-        for part, values in enumerate(held):
-            scores[first + part, one.unseen] = values
-    boosters = [one.learners[0].booster for one in folds] if data is not None else []
-    return CrossFit(boosters, best, scores[0], scores[1], np.array(path), np.array(details) if by_query else None)
-
-
-def _make_fold(table: Exposures, fold: IntArray, number: int, given: Floats) -> _Fold:
-    seen, _ = gather_segments(table.offsets, np.flatnonzero(fold != number))
-    unseen, _ = gather_segments(table.offsets, np.flatnonzero(fold == number))
-    clicks = QueryClicks.of(table.take(np.flatnonzero(fold != number)))
-    unseen_clicks = QueryClicks.of(table.take(np.flatnonzero(fold == number)))
-    return _Fold(clicks, unseen_clicks, seen, unseen, given[seen], given[unseen])

@@ -18,8 +18,9 @@ from unskew.control.click_model import QueryClicks
 from unskew.control.expected_place import ExpectedPlace, fit_expected_place
 from unskew.control.position_effect import PositionBasis
 from unskew.control.stack import Stack, fit_stack
+from unskew.control.term_columns import TermColumns
 from unskew.data.clicks import ClickLog
-from unskew.data.design import DesignMatrix, Terms
+from unskew.data.design import DesignMatrix
 from unskew.deploy.lightgbm_text import read_text, write_text
 from unskew.errors import LogError
 from unskew.rankers.binned import binned
@@ -73,7 +74,7 @@ class ClickFit:
     @property
     def n_trees(self) -> int:
         """Trees of the forest, without those of the additive part."""
-        return len(self.trees.boosters) * (self.trees.rounds + self.boosted.rounds)
+        return sum(self.trees.trees) + sum(self.boosted.trees)
 
     def forest(self, names: tuple[str, ...]) -> bytes:
         """f as one LightGBM text: the weighted mean of the fold models, control terms and position left behind."""
@@ -84,16 +85,13 @@ class ClickFit:
         edges, scores = self.sample.scores.edges, self.sample.scores.scores
         values = [score * one for score, one in zip(scores, slope)]
         models, shares = [additive_forest(names, edges, values, missing=self.sample.scores.missing)], [1.0]
-        for boosters, rounds, weight in (
-            (self.trees.boosters, self.trees.rounds, weights["trees"]),
-            (self.boosted.boosters, self.boosted.rounds, weights["boosted"]),
-            (place.trees.boosters, place.trees.rounds, of_place),
-        ):
-            if rounds == 0 or weight == 0:
-                continue
-            for booster in boosters:
-                models.append(replace(read_text(booster.model_to_string(num_iteration=rounds)), names=tuple(names)))
-                shares.append(weight / len(boosters))
+        of_trees = ((self.trees, weights["trees"]), (self.boosted, weights["boosted"]), (place.trees, of_place))
+        for part, weight in of_trees:
+            for booster, trees in zip(part.boosters, part.trees):
+                if trees and weight:
+                    text = booster.model_to_string(num_iteration=trees)
+                    models.append(replace(read_text(text), names=tuple(names)))
+                    shares.append(weight / len(part.boosters))
         return write_text(merge_forests(models, shares))
 
 
@@ -113,7 +111,7 @@ def fit_clicks(
     *,
     table: Exposures | None = None,
     position: bool = True,
-    terms: Callable[[Exposures], Terms] | None = None,
+    terms: Callable[[Exposures], TermColumns] | None = None,
     folds: int = 4,
     settings: TreeSettings | None = None,
     seed: int = 0,
@@ -122,7 +120,7 @@ def fit_clicks(
 ) -> ClickFit:
     """Fit the click model; without `position` all positions are taken to be seen alike.
 
-    terms : makes the control columns of the table's rows, which get trees of their own.
+    terms : makes the control columns of the table's rows; h is a weighted sum of them.
     data : the table's features binned, if that was done before.
     """
     table = click_table(log) if table is None else table
@@ -132,18 +130,18 @@ def fit_clicks(
     features = log.data.features
     if data is None:
         data = binned(DesignMatrix(features, table.row), threads=threads)
-    sample = Sample.of(features, table, basis, seed=seed)
+    sample = Sample.of(features, table, basis, terms=None if terms is None else terms(table), seed=seed)
     place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
     additive = fit_additive_stage(sample, fold, place.held_out)
-    extra = None if terms is None else bin_terms(features, table, terms(table), threads)
-    effect = additive.effect @ basis.columns(table.position).T
+    given = additive.effect @ basis.columns(table.position).T
+    if sample.terms is not None:
+        given += sample.terms.scores(additive.terms, len(table))
     linear = additive_scores(sample.scores, additive.weights, features, table.row)
     linear += additive.place[:, None] * place.held_out
-
-    def boost(given: Floats, seed: int) -> CrossFit:
-        return cross_fit(data, table, fold, given, settings=settings, terms=extra, seed=seed, threads=threads)
-
-    trees, boosted = boost(effect, seed), boost(effect + linear, seed + len(effect))
+    trees, boosted = (
+        cross_fit(data, table, fold, start, settings=settings, seed=seed + first, threads=threads)
+        for start, first in ((given, 0), (given + linear, len(given)))
+    )
     parts = _parts(sample, place, additive, trees, boosted)
     stack = fit_stack(basis, sample.table.position, QueryClicks.of(sample.table), parts)
     return ClickFit(table, fold, sample, place, additive, trees, boosted, stack)
@@ -158,11 +156,4 @@ def _parts(
         "boosted": additive.held_out + boosted.held_out[rows],
         "place": place.held_out[rows],
     }
-    terms = (trees.held_out_terms + boosted.held_out_terms)[rows] / 2
-    return {**parts, "terms": terms} if np.ptp(terms) > 0 else parts
-
-
-def bin_terms(features: npt.NDArray[np.float32], table: Exposures, terms: Terms, threads: int) -> lgb.Dataset:
-    """The control columns alone, binned."""
-    design = DesignMatrix(features, table.row, terms)
-    return lgb.Dataset(design.extra(slice(None)), params={"verbosity": -1, "num_threads": threads}).construct()
+    return parts if sample.terms is None else {**parts, "terms": additive.held_out_terms}

@@ -11,7 +11,7 @@ The gradient has mean zero whenever the mean of the clicks is right, whatever th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,11 @@ class QueryClicks:
         segment = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         totals = np.add.reduceat(counts, bounds[:-1])
         return cls(bounds, segment, counts, totals, np.log(np.asarray(shown, dtype=np.float64)))
+
+    def without(self, queries: npt.NDArray[np.bool_]) -> QueryClicks:
+        """The same rows with the clicks of some queries (a mask) taken away, so that these count for nothing."""
+        kept = ~queries
+        return replace(self, clicks=self.clicks * kept[self.segment], totals=self.totals * kept)
 
     def shares(self, scores: Floats) -> Floats:
         """(n,) s_r: how a query's clicks are expected to divide; scores are f + b + h."""

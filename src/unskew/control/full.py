@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import lightgbm as lgb
 import numpy as np
@@ -24,10 +24,9 @@ from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.position_effect import PositionBasis, position_curve
 from unskew.control.stack import Stack, fit_stack
-from unskew.control.term_columns import TermsName, TermSource, form_of
-from unskew.control.terms import term_names
+from unskew.control.term_columns import TermColumns, TermsName, TermSource
 from unskew.data.clicks import ClickLog
-from unskew.data.design import DesignMatrix, Terms
+from unskew.data.design import DesignMatrix
 from unskew.data.ranking import RankingData
 from unskew.errors import FeatureError, SettingError, check_choice, require_extra
 from unskew.method import Candidate, Method, Outcome, PositionCurve
@@ -88,10 +87,9 @@ class FullControlFunction(Method):
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._check_settings()
         if self.ranker == "dnn":
-            return self._learn_net(log, validation)
+            return self._learn_net(log)
         started = time.perf_counter()
-        fit = self._fit_clicks(log)
-        self.clicks_ = fit
+        fit = self.clicks_ = self._fit_clicks(log)
         seconds = time.perf_counter() - started
         names = log.data.feature_names
         ranker = Forest(fit.forest(names))
@@ -104,7 +102,12 @@ class FullControlFunction(Method):
             extra=facts(fit),
         )
 
-    def _learn_net(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
+    def reuse(self, fit: ClickFit | None) -> Self:
+        """Take a click model that the referee fitted with these settings, instead of fitting it again."""
+        self._ready = fit
+        return self
+
+    def _learn_net(self, log: ClickLog) -> Outcome:
         require_extra("torch", "neural", "The ranker 'dnn'")
         if log.data.has_missing:
             raise FeatureError(
@@ -120,10 +123,9 @@ class FullControlFunction(Method):
             seed=self.random_state,
             n_jobs=self.n_jobs,
         )
-        terms = () if self.terms is None else term_names(form_of(self.terms), log.data.feature_names)
         return Outcome(
             ranker=fit.ranker,
-            state=fit.ranker.state((*log.data.feature_names, *terms)),
+            state=fit.ranker.state(log.data.feature_names),
             bias=self._curve(fit.sample.basis, fit.stack),
             candidates=fit.candidates,
             extra={
@@ -139,21 +141,30 @@ class FullControlFunction(Method):
         return position_curve(basis, stack.effect, stack.covariance, confidence=self.confidence, monotone=self.monotone)
 
     def _fit_clicks(self, log: ClickLog) -> ClickFit:
+        ready = self.__dict__.pop("_ready", None)
+        if ready is not None and self.terms is None:
+            return ready
         return fit_clicks(
             log,
             terms=self._terms(log),
             folds=self.folds,
             settings=PRESETS[self.preset],
             seed=self.random_state,
-            threads=0 if self.n_jobs is None or self.n_jobs < 1 else self.n_jobs,
+            threads=threads_of(self.n_jobs),
         )
 
-    def _terms(self, log: ClickLog) -> Callable[[Exposures], Terms] | None:
-        kind = self.terms
-        if kind is None or kind == "auto":
+    def _terms(self, log: ClickLog) -> Callable[[Exposures], TermColumns] | None:
+        """What makes the control columns: those asked for, or those that the referee finds to add something."""
+        kind, transformation = self.terms, self.transformation
+        if kind == "auto":
+            from unskew.control.referee import recommend
+
+            verdict = recommend(log, preset=self.preset, seed=self.random_state, n_jobs=self.n_jobs)
+            kind, transformation = verdict.settings.get("terms"), verdict.settings.get("transformation", transformation)
+        if kind is None:
             return None
         source = TermSource.of(log, seed=self.random_state, n_jobs=self.n_jobs)
-        return lambda table: source.terms(table, kind, self.transformation)
+        return lambda table: source.columns(table, kind, transformation)
 
     def _judged(self, ranker: Forest, validation: ClickLog | RankingData | None) -> float | None:
         if validation is None:
@@ -171,6 +182,11 @@ class FullControlFunction(Method):
             raise SettingError(f"folds must be 2 or greater, but {self.folds} was given.")
         if not 0 < self.confidence < 1:
             raise SettingError(f"confidence must lie between 0 and 1, but {self.confidence} was given.")
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """scikit-learn's n_jobs as LightGBM counts threads: 0 means all."""
+    return 0 if n_jobs is None or n_jobs < 1 else n_jobs
 
 
 class Forest:

@@ -1,7 +1,7 @@
-"""The click model with a neural ranker: the same softmax, with logits f(x) + b_k + h(terms) + log n.
+"""The click model with a neural ranker: the same softmax, with logits f(x) + b_k + h + log n.
 
-The position effect comes from the additive stage, where it has a standard error, and stays fixed while the net learns.
-Control terms get a tower of their own. Learning rate and number of steps are those with the best likelihood of the
+The position effect and the control terms come from the additive stage, where b has a standard error, and stay fixed
+while the net learns. Learning rate and number of steps are those with the best likelihood of the
 clicks of held-out queries; the net is then trained on all queries.
 """
 
@@ -24,8 +24,9 @@ from unskew.control.click_model import QueryClicks
 from unskew.control.expected_place import ExpectedPlace, fit_expected_place
 from unskew.control.position_effect import PositionBasis
 from unskew.control.stack import Stack, fit_stack
+from unskew.control.term_columns import TermColumns
 from unskew.data.clicks import ClickLog
-from unskew.data.design import DesignMatrix, Terms
+from unskew.data.design import DesignMatrix
 from unskew.method import Candidate
 from unskew.rankers._torch import torch
 from unskew.rankers.batches import Batch, Batches, cut_lists, fit_scaling
@@ -68,7 +69,7 @@ class LikelihoodJudge:
 def fit_net_clicks(
     log: ClickLog,
     *,
-    terms: Callable[[Exposures], Terms] | None = None,
+    terms: Callable[[Exposures], TermColumns] | None = None,
     preset: Preset = "default",
     folds: int = 4,
     seed: int = 0,
@@ -78,16 +79,21 @@ def fit_net_clicks(
     table = click_table(log).by_position()
     features = log.data.features
     fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
-    sample = Sample.of(features, table, PositionBasis.up_to(table.longest), seed=seed)
+    columns = None if terms is None else terms(table)
+    sample = Sample.of(features, table, PositionBasis.up_to(table.longest), terms=columns, seed=seed)
     threads = max(n_jobs or 0, 0)
     data = binned(DesignMatrix(features, table.row), threads=threads)
     place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
     additive = fit_additive_stage(sample, fold, place.held_out)
     parts = {"boosted": additive.held_out, "place": place.held_out[sample.rows]}
+    if columns is not None:
+        parts["terms"] = additive.held_out_terms
     stack = fit_stack(sample.basis, sample.table.position, QueryClicks.of(sample.table), parts)
     given = sample.basis.columns(table.position) @ stack.effect
+    if columns is not None:
+        given += columns.scores(additive.terms, len(table)).mean(axis=0) * stack.weights["terms"]
     with seeded(seed, threads_of(n_jobs)):
-        ranker, candidates, best = _search(log, table, fold, given, terms, preset, seed, n_jobs)
+        ranker, candidates, best = _search(log, table, fold, given, preset, seed, n_jobs)
     held_out = float(additive.likelihood.sum() / sample.table.totals.sum())
     return NetFit(ranker, sample, place, additive, stack, candidates, {"net": best, "additive": held_out})
 
@@ -97,22 +103,21 @@ def _search(
     table: Exposures,
     fold: npt.NDArray[np.integer],
     given: Floats,
-    terms: Callable[[Exposures], Terms] | None,
     preset: Preset,
     seed: int,
     n_jobs: int | None,
 ) -> tuple[NeuralRanker, list[Candidate], float]:
     """The best learning rate and step on held-out queries, then the same on all of them."""
     seen, unseen = table.take(np.flatnonzero(fold != 0)), table.take(np.flatnonzero(fold == 0))
-    of_row = fold[table.segment]
-    judge = LikelihoodJudge(_design(log, unseen, terms), QueryClicks.of(unseen), given[of_row == 0])
+    of_row, features = fold[table.segment], log.data.features
+    judge = LikelihoodJudge(DesignMatrix(features, unseen.row), QueryClicks.of(unseen), given[of_row == 0])
     best: tuple[float, int, float] | None = None
     candidates = []
     for rate in preset_of(preset).rates:
         started = time.perf_counter()
-        ranker = NeuralRanker(preset=preset, learning_rate=rate, separate_terms=True, random_state=seed, n_jobs=n_jobs)
+        ranker = NeuralRanker(preset=preset, learning_rate=rate, random_state=seed, n_jobs=n_jobs)
         schedule, _ = net_settings(ranker)
-        _train(ranker, schedule, _design(log, seen, terms), seen, given[of_row != 0], judge)
+        _train(ranker, schedule, DesignMatrix(features, seen.row), seen, given[of_row != 0], judge)
         judged = float(ranker.judged_ or -np.inf)
         candidates.append(
             Candidate({"learning_rate": rate, "stage": ranker.stage_}, judged, time.perf_counter() - started)
@@ -120,13 +125,9 @@ def _search(
         if best is None or judged > best[0]:
             best = judged, ranker.stage_, rate
     assert best is not None
-    final = NeuralRanker(preset=preset, learning_rate=best[2], separate_terms=True, random_state=seed, n_jobs=n_jobs)
-    _train(final, Schedule(best[1], best[2], best[1]), _design(log, table, terms), table, given, None)
+    final = NeuralRanker(preset=preset, learning_rate=best[2], random_state=seed, n_jobs=n_jobs)
+    _train(final, Schedule(best[1], best[2], best[1]), DesignMatrix(features, table.row), table, given, None)
     return final, candidates, best[0]
-
-
-def _design(log: ClickLog, table: Exposures, terms: Callable[[Exposures], Terms] | None) -> DesignMatrix:
-    return DesignMatrix(log.data.features, table.row, None if terms is None else terms(table))
 
 
 def _train(
@@ -137,7 +138,7 @@ def _train(
     given: Floats,
     judge: LikelihoodJudge | None,
 ) -> None:
-    """Minimise −Σ c_r log softmax(f + h + given + log n) / Σ c_r, batch by batch."""
+    """Minimise −Σ c_r log softmax(f + given + log n) / Σ c_r, batch by batch."""
     _, hidden = net_settings(ranker)
     torch.manual_seed(ranker.random_state % 2**63)
     lists = cut_lists(
@@ -149,11 +150,11 @@ def _train(
         logging_score=(given + table.log_shown).astype(np.float32),
     )
     scaling = fit_scaling(design)
-    net = make_net(design.n_plain, design.n_terms, hidden, separate_terms=True)
+    net = make_net(design.n_plain, 0, hidden)
 
     def loss(batch: Batch) -> Any:
         assert batch.logging_score is not None
-        scores = batch.spread(net_scores(net, batch.x, batch.terms))
+        scores = batch.spread(net_scores(net, batch.x))
         return softmax_loss(scores + batch.logging_score, batch.click, batch.weight)
 
     batches = Batches(design, lists, scaling, np.random.default_rng(ranker.random_state), BATCH_QUERIES)

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew._options import Preset
 from unskew.control.aggregate import Exposures
-from unskew.control.boosting import TreeSettings, cross_fit
-from unskew.control.click_fit import PRESETS, ClickFit, bin_terms, click_table, fit_clicks
+from unskew.control.boosting import TreeSettings
+from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
+from unskew.control.conditional import fit_linear
 from unskew.control.interventions import Interventions, MovedItems
-from unskew.control.stack import Stack, cross_stack
-from unskew.control.term_columns import TermSource
+from unskew.control.stack import PRIORS, Stack, cross_stack
+from unskew.control.term_columns import TermColumns, TermsName, TermSource
 from unskew.control.transformations import PAPER_TRANSFORMATIONS
 from unskew.data.clicks import ClickLog
 from unskew.evaluation.bootstrap import bootstrap_means
@@ -33,19 +35,19 @@ class Budget:
     """What the referee may spend, whatever the size of the log.
 
     queries : the most that it looks at, drawn at random; folds : held-out parts.
-    rounds : trees of the position effect's rivals; term_rounds : trees of the control terms.
+    rounds : trees of every model.
     resamples : of the bootstrap; error : the share of logs without control effects in which some are announced.
     """
 
     queries: int = 2_000
     folds: int = 4
-    rounds: int = 150
-    term_rounds: int = 40
+    rounds: int = 300
     resamples: int = 2_000
     error: float = 0.05
 
 
-TERM_TREES = TreeSettings(leaves=4, rate=0.1, rounds=40, patience=40)
+# How strongly control terms are shrunk, times their own penalty; the strongest leaves nothing of them.
+RIDGES = (1e9, 3_000.0, 300.0, 30.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -149,10 +151,25 @@ def judge_log(
         Specification("none", float(without.sum())),
         _compare("position", by_query, without, "none", budget, share=budget.error / 2, seed=seed),
     ]
-    if terms and fit.basis.size:
-        found = _try_terms(log, fit, scores, by_query, terms, transformations, placebo, budget, seed, threads)
-        table_of.extend(found)
+    tried: list[tuple[TermsName, str]] = [("T", "minmax")] if "T" in terms else []
+    if "phi" in terms:
+        tried += [("phi", transformation) for transformation in transformations]
+    if tried and fit.basis.size:
+        table_of.extend(_try_terms(log, fit, tried, placebo, budget, seed))
     return _verdict(fit, tuple(table_of), _moved(fit, stacks, budget, seed), budget, same=table is whole)
+
+
+def recommend(log: ClickLog, *, preset: Preset = "default", seed: int = 0, n_jobs: int | None = None) -> Verdict:
+    """The method to use on this log: `full-cfc`, with control terms if they add something, or `naive`.
+
+    >>> from unskew.simulation.log import simulate
+    >>> from unskew.simulation.synthetic import synthetic_collection
+    >>> log = simulate(synthetic_collection(60, longest=15, typical=10, features=8), seed=1)
+    >>> recommend(log, preset="smoke", n_jobs=1).method
+    'full-cfc'
+    """
+    threads = 0 if n_jobs is None or n_jobs < 1 else n_jobs
+    return judge_log(log, settings=PRESETS[preset], seed=seed, threads=threads)
 
 
 def _within(table: Exposures, queries: int, seed: int) -> Exposures:
@@ -169,36 +186,51 @@ def _held_out(fit: ClickFit) -> tuple[Floats, list[Stack]]:
 def _try_terms(
     log: ClickLog,
     fit: ClickFit,
-    scores: Floats,
-    by_query: Floats,
-    terms: Sequence[str],
-    transformations: Sequence[str],
+    tried: Sequence[tuple[TermsName, str]],
     placebo: bool,
     budget: Budget,
     seed: int,
-    threads: int,
 ) -> list[Specification]:
-    """Trees of the control terms alone, on top of what the model with a position effect says of each held-out query."""
+    """Control terms beside the parts and the position effect, which is estimated anew with them."""
     source = TermSource.of(log, seed=seed)
-    tried = [("T", "minmax")] * ("T" in terms) + [("phi", kind) for kind in transformations] * ("phi" in terms)
-    used, fold = fit.used, fit.fold[fit.sample.queries]
-    given = np.tile(scores, (int(fold.max()) + 1, 1))
-    how = replace(TERM_TREES, rounds=budget.term_rounds, patience=budget.term_rounds)
     found = []
     for kind, transformation in tried:
-        columns = source.terms(used, kind, transformation, permuted=seed if placebo else None)  # type: ignore[arg-type]
-        data = bin_terms(log.data.features, used, columns, threads)
-        path = cross_fit(None, used, fold, given, settings=how, terms=data, seed=seed, threads=threads, by_query=True)
-        assert path.by_query is not None
-        reached = _honest(path.by_query, fold)
+        terms = source.columns(fit.used, kind, transformation, permuted=seed if placebo else None)
+        reached, without = _with_terms(fit, terms)
         name = f"position + {'T' if kind == 'T' else f'Φ({transformation})'}"
         # Of several that mean nothing one may look good: they share the error.
-        found.append(_compare(name, reached, by_query, "position", budget, share=budget.error / len(tried), seed=seed))
+        found.append(_compare(name, reached, without, "position", budget, share=budget.error / len(tried), seed=seed))
     return found
 
 
+def _with_terms(fit: ClickFit, terms: TermColumns) -> tuple[Floats, Floats]:
+    """(queries,) held-out log-likelihood with control terms and, all else alike, without.
+
+    How much h is shrunk is what the queries of the other folds would choose.
+    """
+    used, clicks, fold = fit.used, QueryClicks.of(fit.used), fit.fold[fit.sample.queries]
+    names = [name for name, weight in fit.stack.weights.items() if weight != 0]
+    fixed = fit.basis.size + len(names)
+    columns = np.empty((len(used), fixed + terms.size), dtype=np.float32)
+    columns[:, : fit.basis.size] = fit.basis.columns(used.position)
+    for place, name in enumerate(names, start=fit.basis.size):
+        columns[:, place] = fit.parts[name]
+    terms.fill(columns[:, fixed:], np.arange(len(used)))
+    parts = np.array([PRIORS[name].spread ** -2.0 for name in names])
+    centre = np.r_[np.zeros(fit.basis.size), [PRIORS[name].expected for name in names], np.zeros(terms.size)]
+    path = np.zeros((len(RIDGES), len(fold)))
+    for k in range(int(fold.max()) + 1):
+        training, mine, start = clicks.without(fold == k), fold == k, None
+        for i, ridge in enumerate(RIDGES):
+            penalty = np.r_[fit.basis.penalty(fit.stack.bend), parts, ridge * terms.penalty(1.0)]
+            model = fit_linear(columns, training, penalty=penalty, centre=centre, start=start, tolerance=0.05)
+            start = model.coefficients
+            path[i, mine] = clicks.log_likelihood(columns @ start)[mine]
+    return _honest(path, fold), path[0]
+
+
 def _honest(path: Floats, fold: npt.NDArray[np.integer]) -> Floats:
-    """(queries,) log-likelihood at the number of rounds that the queries of the other folds would choose."""
+    """(queries,) log-likelihood at the setting (first axis) that the queries of the other folds would choose."""
     reached = np.empty(path.shape[1])
     for k in range(int(fold.max()) + 1):
         mine = fold == k

@@ -8,7 +8,7 @@ carry relevance, what is left of position is examination.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -108,10 +108,8 @@ def cross_stack(
     stacks = []
     columns = basis.columns(position)
     for k in range(int(fold.max()) + 1):
-        seen = fold != k
-        training = replace(clicks, clicks=clicks.clicks * seen[clicks.segment], totals=clicks.totals * seen)
-        stack = fit_stack(basis, position, training, parts)
-        unseen = ~seen[clicks.segment]
+        stack = fit_stack(basis, position, clicks.without(fold == k), parts)
+        unseen = (fold == k)[clicks.segment]
         mixture = sum((weight * parts[name] for name, weight in stack.weights.items()), columns @ stack.effect)
         scores[unseen] = mixture[unseen]
         stacks.append(stack)

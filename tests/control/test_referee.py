@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from unskew._segments import offsets_of, ranks_within, segment_of
+from unskew.control.boosting import TreeSettings
+from unskew.control.referee import Budget, judge_log, recommend
+from unskew.data.clicks import ClickLog
+from unskew.data.ranking import RankingData
+
+QUICK = TreeSettings(rate=0.15, rounds=40, patience=8, min_rows=30)
+
+
+def _world(seed: int, *, eta: float = 1.0, hidden: float = 0.0, moving: bool = False, queries: int = 150) -> ClickLog:
+    """Clicks by position and relevance; `hidden`: what only the ranker sees makes the items it pushes up attractive."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(5, 13, queries)
+    offsets = offsets_of(sizes)
+    n, passes = int(offsets[-1]), 10
+    x = rng.normal(size=(n, 5)).astype(np.float32)
+    unseen = rng.normal(size=n)
+    score = x[:, 0] + 0.5 * x[:, 2] + 1.2 * unseen * (hidden > 0)
+    position = np.concatenate([ranks_within(score + moving * rng.normal(size=n), offsets) for _ in range(passes)])
+    row = np.tile(np.arange(n), passes)
+    relevance = 0.6 * x[:, 0] + 0.4 * np.tanh(2 * x[:, 1]) + hidden * (unseen > 1)
+    rate = np.minimum(np.exp(-1.8 + relevance)[row] * position ** (-1.0 * eta), 1)
+    return ClickLog.from_arrays(
+        RankingData.from_arrays(x, sizes=sizes),
+        row=row,
+        session=np.repeat(np.arange(passes), n) * queries + np.tile(segment_of(offsets), passes),
+        position=position,
+        click=rng.random(len(row)) < rate,
+    )
+
+
+def _judge(log: ClickLog, **options: object):
+    return judge_log(log, settings=QUICK, threads=1, **options)
+
+
+def test_a_planted_position_effect_is_found_and_explained() -> None:
+    verdict = _judge(_world(0))
+    assert verdict.method == "full-cfc"
+    assert verdict.position_found
+    assert verdict["position"].against == "none"
+    assert verdict["position"].log_likelihood > verdict["none"].log_likelihood
+    assert verdict.severity == pytest.approx(1.0, abs=5 * verdict.severity_error)
+    assert "The position effect explains" in verdict.text
+    assert verdict.text.endswith("Use full-cfc.") or "Use full-cfc with" in verdict.text
+
+
+def test_without_a_position_effect_no_correction_is_needed() -> None:
+    verdicts = [_judge(_world(seed, eta=0.0), terms=(), seed=seed) for seed in range(4)]
+    # Each is announced wrongly with a chance of 2.5 %: two of four is rarer than one in 250, three one in 15,000.
+    assert sum(verdict.position_found for verdict in verdicts) <= 2
+    quiet = next(verdict for verdict in verdicts if not verdict.position_found)
+    assert quiet.method == "naive"
+    assert "no correction is needed" in quiet.text
+
+
+def test_a_hidden_confounder_is_found_and_a_placebo_is_not() -> None:
+    log = _world(1, hidden=1.5, queries=250)
+    found = _judge(log, terms=("T",))
+    assert found["position + T"].found
+    assert found.settings == {"terms": "T"}
+    placebos = [_judge(log, terms=("T",), placebo=True, seed=seed)["position + T"] for seed in range(2)]
+    assert sum(placebo.found for placebo in placebos) <= 1
+    assert all(placebo.gain < found["position + T"].gain / 2 for placebo in placebos)
+
+
+def test_control_terms_add_nothing_where_nothing_is_hidden() -> None:
+    verdict = _judge(_world(2), transformations=("minmax", "inverse_mills"))
+    names = [one.name for one in verdict.specifications]
+    assert names == ["none", "position", "position + T", "position + Φ(minmax)", "position + Φ(inverse_mills)"]
+    assert verdict.settings == {}
+    assert "add nothing" in verdict.text
+
+
+def test_moved_items_check_the_model() -> None:
+    verdict = _judge(_world(3, moving=True), terms=())
+    moved = verdict.interventions
+    assert moved is not None
+    assert moved.confirmed
+    assert moved.severity == pytest.approx(1.0, abs=4.5 * moved.severity_error)
+    assert "items were moved" in verdict.text
+    assert _judge(_world(3), terms=()).interventions is None
+
+
+def test_the_budget_is_kept_and_stated() -> None:
+    log = _world(4)
+    verdict = _judge(log, terms=(), budget=Budget(queries=60, folds=2, resamples=200))
+    assert verdict.queries == 60
+    assert verdict.fit is None  # a part of the log is not the model to keep
+    document = json.loads(json.dumps(verdict.to_dict()))
+    assert document["budget"] == {"queries": 60, "folds": 2, "rounds": 300, "resamples": 200, "error": 0.05}
+    assert "fit" not in document
+    assert _judge(log, terms=()).fit is not None
+
+
+def test_one_position_needs_no_correction() -> None:
+    data = RankingData.from_arrays(np.random.default_rng(0).normal(size=(60, 2)), sizes=[4] * 15)
+    row = np.arange(60)
+    log = ClickLog.from_arrays(data, row=row, session=row, position=np.ones(60, dtype=int), click=row % 4 == 0)
+    verdict = recommend(log, preset="smoke", n_jobs=1)
+    assert verdict.method == "naive"
+    assert "one position" in verdict.text
