@@ -113,3 +113,9 @@ def test_a_signal_unwinds(number: signal.Signals, tmp_path: Path) -> None:
     assert started.returncode == 128 + number
     assert b"Traceback" not in said
     assert not list(tmp_path.iterdir())
+
+
+def test_the_module_is_the_command() -> None:
+    said = subprocess.run([sys.executable, "-m", "unskew", "methods", "--json"], capture_output=True, check=True)
+    assert b'"naive"' in said.stdout
+    assert subprocess.run([sys.executable, "-m", "unskew", "colour"], capture_output=True).returncode == 2
