@@ -22,7 +22,7 @@ SYNTHETIC_QUERIES = 200
 LARGEST_SYNTHETIC = 10_000_000  # some 70 GB
 _COMPRESSED = {".gz", ".xz", ".zst"}
 _COMPRESSED_STARTS = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-_TABLES = {".parquet", ".pq", ".csv", ".tsv"}
+TABLES = {".parquet", ".pq", ".csv", ".tsv"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def _scaled(name: Name, *parts: RankingData) -> list[RankingData]:
 def _read_path(
     path: Path, *, max_grade: int | None, cache: bool, missing: MissingValues, columns: dict[str, Any]
 ) -> RankingData:
-    if _is_table(path):
+    if is_table(path):
         from unskew.data.frames import read_judged_table
 
         return read_judged_table(path, max_grade=max_grade, missing=missing, **columns)
@@ -127,12 +127,12 @@ def _read_path(
     return read_letor(path, max_grade=max_grade, missing=missing, cache=cache)
 
 
-def _is_table(path: Path) -> bool:
+def is_table(path: Path) -> bool:
     """Whether a path holds a table: by its name, else by its first bytes."""
     if path.is_dir():
         return True
     suffixes = [suffix for suffix in path.suffixes if suffix not in _COMPRESSED]
-    if suffixes and suffixes[-1].lower() in _TABLES:
+    if suffixes and suffixes[-1].lower() in TABLES:
         return True
     try:
         with path.open("rb") as file:
@@ -212,7 +212,10 @@ def _synthetic(text: str, seed: int) -> RankingData:
 def _refuse_columns(source: str, columns: dict[str, Any]) -> None:
     given = [name for name, value in columns.items() if value is not None]
     if given:
-        raise SettingError(f"{given[0]}= names a column of a table, but {source} is not a table.")
+        raise SettingError(
+            f"{given[0]}= names a column of a table, but {source} is not a table. "
+            f"Leave it out (--{given[0]} on the command line)."
+        )
 
 
 def _unknown(text: str) -> FileFormatError:

@@ -75,13 +75,17 @@ class Model:
         """Whether NaN is a value this model understands."""
         return self._scorer.takes_missing
 
-    def predict(self, features: Any) -> npt.NDArray[np.float64]:
-        """(n,) scores: an array (n, d) in the order of `feature_names`, a frame or RankingData (matched by name)."""
+    def predict(self, features: Any, *, first_row: int = 1) -> npt.NDArray[np.float64]:
+        """(n,) scores: an array (n, d) in the order of `feature_names`, a frame or RankingData (matched by name).
+
+        first_row : the number that a message gives to the first row, where these are a block of more.
+        """
         matrix = as_matrix(features, self.feature_names)
         if len(matrix) == 0:
             return np.empty(0)
+        self._refuse_infinite(matrix, first_row)
         if not self.takes_missing:
-            self._refuse_missing(matrix)
+            self._refuse_missing(matrix, first_row)
         return self._scorer.predict(matrix)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
@@ -93,15 +97,30 @@ class Model:
                 (folder / name).write_bytes(content)
             (folder / MANIFEST).write_bytes(write_manifest(self.manifest))
 
-    def _refuse_missing(self, matrix: npt.NDArray[np.float32]) -> None:
-        bad = ~np.isfinite(matrix).all(axis=0)
-        if bad.any():
-            names = [self.feature_names[i] for i in np.flatnonzero(bad)[:3]]
-            row = int(np.flatnonzero(~np.isfinite(matrix[:, np.flatnonzero(bad)[0]]))[0])
+    def _refuse_infinite(self, matrix: npt.NDArray[np.float32], first_row: int) -> None:
+        # Trees would take them for very large numbers, which no log they were fitted on may have.
+        # The extremes tell without a mask the size of the matrix; NaN does not count.
+        if np.isinf(np.fmin.reduce(matrix, axis=None)) or np.isinf(np.fmax.reduce(matrix, axis=None)):
             raise FeatureError(
-                f"This model ({self.kind}) cannot take missing or infinite values, but {int(bad.sum())} features have "
-                f"some: {', '.join(names)}{' …' if bad.sum() > 3 else ''} (first: row {row + 1}). Fill them in first."
+                f"Features must be finite, but {self._first(np.isinf(matrix), 'infinite', first_row)}. "
+                "Clip such values (float32 holds up to 3.4e38), or treat them as missing (NaN)."
             )
+
+    def _refuse_missing(self, matrix: npt.NDArray[np.float32], first_row: int) -> None:
+        missing = np.isnan(matrix)
+        if missing.any():
+            raise FeatureError(
+                f"This model ({self.kind}) cannot take missing values, but "
+                f"{self._first(missing, 'missing', first_row)}. Fill them in first."
+            )
+
+    def _first(self, wrong: npt.NDArray[np.bool_], kind: str, first_row: int) -> str:
+        """The first feature with such values and its first such row, ready for a message."""
+        columns = np.flatnonzero(wrong.any(axis=0))
+        row = first_row + int(np.argmax(wrong[:, columns[0]]))
+        more = len(columns) - 1
+        others = f"; {more} more feature{'s are' if more > 1 else ' is'} so too" if more else ""
+        return f"'{self.feature_names[columns[0]]}' is {kind} (first: row {row:,}){others}"
 
     def __repr__(self) -> str:
         return f"Model({self.kind}, {self.n_features} features)"
