@@ -160,6 +160,30 @@ def show_command(
         voice.result({"rows": all_rows(outcomes), **({"times": taken} if times else {})})
 
 
+@bench.command("figures")
+@command
+def figures_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write to.", metavar="DIR")],
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """The figures of a run's page as files of their own, each as SVG and as PNG.
+
+    Example: [bold]unskew bench figures run --out figures[/bold]
+    """
+    from unskew.report.run_files import write_figures
+
+    voice = Voice(json, quiet)
+    with voice.progress("Drawing"):
+        written = write_figures(run, out)
+    for path in written:
+        voice.verbatim(str(path))
+    voice.result({"run": str(run), "out": str(out), "files": [str(path) for path in written]})
+
+
 @bench.command("results")
 @command
 def results_command(

@@ -8,7 +8,7 @@ from typing import Any
 
 from unskew.control.diagnostics import click_curve
 from unskew.demo import SETTINGS, DemoResult
-from unskew.registry import resolve
+from unskew.registry import DEFAULT
 from unskew.report.log_figures import diagnostics_panels, examination_panel
 from unskew.report.model_page import moved_section, summary_of
 from unskew.report.movement import movement, origins_panel
@@ -61,7 +61,7 @@ def demo_page(result: DemoResult, *, out: Path, seed: int = 0) -> Page:
     """The whole story on one page."""
     from unskew import __version__
 
-    log, default = result.data.log, resolve("default").name
+    log, default = result.data.log, DEFAULT
     moved = movement(log, result.fitted[default].method.predict(log.data))
     findings = tuple((item.level, item.about, item.text) for item in result.diagnostics.findings)
     *gap, examined = demo_panels(result, PAGE)
@@ -84,7 +84,11 @@ def demo_page(result: DemoResult, *, out: Path, seed: int = 0) -> Page:
             "log",
             "The log, and what can be learnt from it",
             "What the diagnostics say before anything is fitted. On your own log: unskew diagnose.",
-            (Findings(findings), Figures(tuple(diagnostics_panels(result.diagnostics, PAGE)))),
+            (
+                Findings(findings),
+                *_verdict(result, default),
+                Figures(tuple(diagnostics_panels(result.diagnostics, PAGE))),
+            ),
         ),
         _again(result, out, seed),
     )
@@ -113,6 +117,11 @@ def _answer(result: DemoResult, default: str) -> tuple[str, str]:
         f"Trained on the same clicks with the recommended method, {default}, it reaches "
         f"{number(mean[default], '.3f')}, {gap_words(gap.value, gap.low, gap.high)}."
     )
+
+
+def _verdict(result: DemoResult, default: str) -> tuple[Text, ...]:
+    verdict = result.fitted[default].verdict
+    return () if verdict is None else (Text(f"The referee: {verdict.text}"),)
 
 
 def _numbers(result: DemoResult, default: str) -> tuple[tuple[str, str], ...]:
@@ -152,9 +161,18 @@ def _table(result: DemoResult, default: str) -> Table:
     columns = ("method", "gap closed", *(metric.upper() for metric in shown), "seconds")
     caption = (
         "Bold: best of those that learn from clicks. Gap closed: how far from naive to oracle in NDCG@10, with its "
-        f"95 % interval. Every method's settings were chosen on {next(iter(result.fitted.values())).chosen_on}."
+        f"95 % interval. {_chosen_on(result)}"
     )
     return Table("", columns, (False,) + (True,) * (len(columns) - 1), tuple(rows), caption)
+
+
+def _chosen_on(result: DemoResult) -> str:
+    """What settings were chosen on, once for all methods that have it in common."""
+    groups: dict[str, list[str]] = {}
+    for name, fitted in result.fitted.items():
+        groups.setdefault(fitted.chosen_on, []).append(name)
+    said = "; ".join(f"{', '.join(names)} on {what}" for what, names in groups.items())
+    return f"Settings were chosen: {said}."
 
 
 def _again(result: DemoResult, out: Path, seed: int) -> Section:

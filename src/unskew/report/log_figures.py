@@ -64,7 +64,7 @@ def densities_panel(named: Mapping[str, tuple[Any, Any]], theme: Theme = LIGHT) 
     names = list(named)
     base = alt.Chart(values(rows)).mark_line(point={"size": 0})
     chart = dashed(base, names, field="name").encode(
-        x=alt.X("residual:Q", title="residual (positive: shown too low)"),
+        x=alt.X("residual:Q", title="residual (positive: shown too low)", axis=alt.Axis(tickCount=5)),
         y=alt.Y("density:Q", title="density"),
         tooltip=[tip("name", "log"), tip("residual", "residual", ".3f"), tip("density", "density", ".2f")],
         color=by_method(names, theme, field="name")["color"],
@@ -193,8 +193,8 @@ def examination_panel(
         rows += _curve_rows(TRUTH, np.arange(1, len(planted) + 1), planted)
         last = max(last, len(planted))
     names = [TRUTH] * (planted is not None) + order_methods(curves) + [CLICKS] * (clicks is not None)
-    # The curves fall, so that there is room at the top right.
-    style = by_method(names, theme, field="name", legend="top-right")
+    # The curves fall, so that there is room at the top right for a few names.
+    style = by_method(names, theme, field="name", legend="top-right" if len(names) <= 4 else "right")
     tips = [tip("name", "curve"), tip("position", "position", ".0f"), tip("value", "relative to the top", ".3f")]
     x = _position_axis([1, last])
     y = alt.Y("value:Q", title="examination, position 1 = 1", scale=alt.Scale(domainMin=0))

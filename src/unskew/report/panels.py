@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, Literal
 
 import altair as alt
@@ -36,9 +37,14 @@ class Panel:
         return self.chart.properties(width=width, height=height or self.height, description=words)
 
 
-def arrange(panels: Sequence[Panel], *, columns: int = 3, width: int = WIDTH, height: int = HEIGHT) -> Any:
-    """All panels as one chart, in rows of `columns`."""
-    sized = [panel.sized(width, height).properties(title=panel.title) for panel in panels]
+def arrange(
+    panels: Sequence[Panel], *, columns: int = 3, width: int = WIDTH, height: int | None = HEIGHT, words: int = 0
+) -> Any:
+    """All panels as one chart, in rows of `columns`.
+
+    height : None leaves each panel what suits it; words : letters a line of what each panel says, 0 for titles alone.
+    """
+    sized = [panel.sized(width, height).properties(title=_title(panel, words)) for panel in panels]
     names = {panel.methods for panel in panels}
     # Flush bounds put the panels on one grid, whatever the length of their axes' labels; several legends need room.
     flush = len(names - {()}) <= 1
@@ -47,6 +53,10 @@ def arrange(panels: Sequence[Panel], *, columns: int = 3, width: int = WIDTH, he
     # Only panels with the same names can share colours: a shared scale of different names would mix them up.
     shared: Literal["shared", "independent"] = "shared" if len(names) == 1 and panels[0].methods else "independent"
     return joined.resolve_scale(color=shared, shape=shared)
+
+
+def _title(panel: Panel, words: int) -> Any:
+    return alt.TitleParams(panel.title, subtitle=wrap(panel.text, words)) if words else panel.title
 
 
 def values(rows: Iterable[dict[str, Any]]) -> Any:

@@ -19,6 +19,8 @@ from unskew.report.themes import PAGE, Theme
 from unskew.report.words import count, number, percent, short
 
 Finding = tuple[str, str, str]
+# (ranker, method) → what was written beside the metrics of its units
+Records = dict[tuple[str, str], list[dict[str, Any]]]
 SHOWN_FAILURES = 20
 
 
@@ -42,7 +44,7 @@ def outcome_panels(outcome: Outcome, table: Sequence[Row], theme: Theme = PAGE) 
         return sweep_panels(measured, theme)
     if len(outcome.plan.settings) > 1:
         return setting_panels(measured, theme)
-    return [*_gap_panels(measured, theme), *_time_panels(outcome, measured, theme)]
+    return [*gap_panels(measured, theme), *time_panels(outcome, measured, theme)]
 
 
 def _densities(outcome: Outcome) -> Iterable[tuple[str, tuple[Any, Any]]]:
@@ -54,26 +56,30 @@ def _densities(outcome: Outcome) -> Iterable[tuple[str, tuple[Any, Any]]]:
                 break
 
 
-def _gap_panels(rows: Sequence[Row], theme: Theme) -> list[Panel]:
+def gap_panels(rows: Sequence[Row], theme: Theme = PAGE) -> list[Panel]:
+    """The gap closed, one panel a ranker that has both ends of it."""
     found = []
     for ranker in dict.fromkeys(row["ranker"] for row in rows if row["gap_closed"] is not None):
         mine = [row for row in rows if row["ranker"] == ranker]
-        found.append(gap_panel(mine, theme, title=f"Gap closed with {ranker}"))
+        found.append(gap_panel(mine, theme, title=f"Gap closed with {ranker}", beside=rows))
     return found
 
 
-def _time_panels(outcome: Outcome, rows: Sequence[Row], theme: Theme) -> list[Panel]:
+def time_panels(outcome: Outcome, rows: Sequence[Row], theme: Theme = PAGE) -> list[Panel]:
+    """Time against quality, one panel a ranker with enough methods to compare."""
     taken = {(row["ranker"], row["method"]): row["seconds"] for row in times(outcome)}
-    found = []
-    for ranker in dict.fromkeys(row["ranker"] for row in rows):
-        points = [
-            {"method": row["method"], "mean": row["mean"], "seconds": taken[ranker, row["method"]]}
-            for row in rows
-            if row["ranker"] == ranker and taken.get((ranker, row["method"]), 0) > 0
-        ]
-        if len(points) > 2:
-            found.append(time_panel(points, theme, title=f"Time against quality, {ranker}"))
-    return found
+    by_ranker: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        seconds = taken.get((row["ranker"], row["method"]), 0)
+        if seconds > 0:
+            point = {"method": row["method"], "mean": row["mean"], "seconds": seconds}
+            by_ranker.setdefault(row["ranker"], []).append(point)
+    shown = {ranker: points for ranker, points in by_ranker.items() if len(points) > 2}
+    names = [point["method"] for points in shown.values() for point in points]
+    return [
+        time_panel(points, theme, title=f"Time against quality, {ranker}", names=names)
+        for ranker, points in shown.items()
+    ]
 
 
 def evidence_section(outcomes: Sequence[Outcome], theme: Theme = PAGE) -> Section:
@@ -81,7 +87,7 @@ def evidence_section(outcomes: Sequence[Outcome], theme: Theme = PAGE) -> Sectio
     findings = [finding for outcome in outcomes for finding in _cautions(outcome)]
     blocks: list[Block] = [Findings(tuple(dict.fromkeys(findings)))] if findings else []
     for outcome in outcomes:
-        records = outcome.records(outcome.plan.settings[0]) if outcome.plan.settings else {}
+        records = _first_records(outcome)
         if records:
             blocks += _log_blocks(records, theme)
             break
@@ -89,12 +95,27 @@ def evidence_section(outcomes: Sequence[Outcome], theme: Theme = PAGE) -> Sectio
     return Section("evidence", "The logs, and what to be careful about", lead, tuple(blocks))
 
 
-def _log_blocks(records: dict[tuple[str, str], list[dict[str, Any]]], theme: Theme) -> list[Block]:
-    first = next(iter(records.values()))[0]
-    log = first.get("log") or {}
+def _first_records(outcome: Outcome) -> Records:
+    return outcome.records(outcome.plan.settings[0]) if outcome.plan.settings else {}
+
+
+def _log_blocks(records: Records, theme: Theme) -> list[Block]:
+    log = _log_of(records)
     facts = [(name, f"{log[name]:,}") for name in ("queries", "sessions", "impressions", "clicks") if name in log]
     if log.get("production_ndcg@10") is not None:
         facts.append(("NDCG@10 of the production ranker", number(log["production_ndcg@10"], ".3f")))
+    panels = _log_panels(records, theme)
+    return [Facts(tuple(facts)), Figures(tuple(panels))] if panels else [Facts(tuple(facts))]
+
+
+def log_panels(outcome: Outcome, theme: Theme = PAGE) -> list[Panel]:
+    """Clicks by position, and what the methods made of them, in an experiment's first setting."""
+    records = _first_records(outcome)
+    return _log_panels(records, theme) if records else []
+
+
+def _log_panels(records: Records, theme: Theme) -> list[Panel]:
+    log = _log_of(records)
     panels, clicks = [], None
     if log.get("by_position"):
         curve = log["by_position"]
@@ -107,7 +128,11 @@ def _log_blocks(records: dict[tuple[str, str], list[dict[str, Any]]], theme: The
     if curves:
         truth = None if planted is None else np.asarray(planted, dtype=float)
         panels.append(examination_panel(curves, planted=truth, clicks=clicks, theme=theme))
-    return [Facts(tuple(facts)), Figures(tuple(panels))] if panels else [Facts(tuple(facts))]
+    return panels
+
+
+def _log_of(records: Records) -> dict[str, Any]:
+    return next(iter(records.values()))[0].get("log") or {}
 
 
 def mean_curve(records: Sequence[dict[str, Any]]) -> PositionCurve | None:

@@ -22,17 +22,28 @@ Row = Mapping[str, Any]
 LOWEST_GAP = -1.0
 HEADLINE = "ndcg@10"
 # The two ends of the gap by name, below their numbers.
-_ENDS = "datum.value == 0 ? ['0%', 'naive'] : datum.value == 1 ? ['100%', 'oracle'] : format(datum.value, '.0%')"
+_ENDS = "{'0': ['0 %', 'naive'], '1': ['100 %', 'oracle']}[datum.value] || format(100 * datum.value, '.0f') + ' %'"
 
 
-def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE, title: str = "") -> Panel:
-    """How much of the way from naive to oracle each method goes, with 95 % intervals; one bar a row."""
-    kept = [row for row in rows if row["metric"] == metric and row.get("gap_closed") is not None]
+def gap_panel(
+    rows: Sequence[Row],
+    theme: Theme = LIGHT,
+    *,
+    metric: str = HEADLINE,
+    title: str = "",
+    beside: Sequence[Row] | None = None,
+) -> Panel:
+    """How much of the way from naive to oracle each method goes, with 95 % intervals; one bar a row.
+
+    beside : rows of all panels that stand together, so that bars of one length mean one share.
+    """
+    kept = _with_gap(rows, metric)
     names = order_methods(row["method"] for row in kept)
     styles = styles_of(names)
     drawn = [_gap_row(row) for row in kept]
-    lowest = min([0.0, *(row["low"] for row in drawn)])
-    highest = max([1.0, *(row["high"] for row in drawn)])
+    reach = drawn if beside is None else [_gap_row(row) for row in _with_gap(beside, metric)]
+    lowest = min([0.0, *(row["low"] for row in reach)])
+    highest = max([1.0, *(row["high"] for row in reach)])
     # Room on the right for a column with the numbers.
     domain = [lowest - 0.04 * (highest - lowest), highest + 0.26 * (highest - lowest)]
     x = alt.X("shown:Q", title="share of the gap closed", scale=alt.Scale(domain=domain, nice=False, clamp=True))
@@ -68,6 +79,10 @@ def gap_panel(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLI
         chart,
         height=34 * max(len(names), 2),
     )
+
+
+def _with_gap(rows: Sequence[Row], metric: str) -> list[Row]:
+    return [row for row in rows if row["metric"] == metric and row.get("gap_closed") is not None]
 
 
 def _gap_row(row: Row) -> dict[str, Any]:
@@ -146,7 +161,8 @@ def _sweep(rows: Sequence[Row], names: list[str], metric: str, title: str, theme
         scale=alt.Scale(domain=[ticks[0], ticks[-1]], padding=14, nice=False),
         axis=alt.Axis(values=ticks, format=form),
     )
-    y = alt.Y("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False))
+    # A label at the very top would push the panel's title out of line with its neighbours'.
+    y = alt.Y("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False, nice=False, padding=12))
     style = by_method(names, theme)
     tips = [
         tip("method", "method"),
@@ -180,7 +196,12 @@ def setting_panels(rows: Sequence[Row], theme: Theme = LIGHT, *, metric: str = H
             alt.Chart(values(drawn))
             .mark_point(size=85, opacity=0.9)
             .encode(
-                x=alt.X("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False, padding=10)),
+                x=alt.X(
+                    "mean:Q",
+                    title=metric.upper(),
+                    scale=alt.Scale(zero=False, nice=False, padding=10),
+                    axis=alt.Axis(tickCount=5),
+                ),
                 y=alt.Y("setting:N", sort=settings, title=None, axis=alt.Axis(grid=True, labelLimit=150)),
                 tooltip=[*tips, tip("gap", "gap closed")],
                 **style,
@@ -198,28 +219,39 @@ def _room(seconds: Sequence[float]) -> tuple[float, float]:
     return low / widen, high * widen
 
 
-def time_panel(points: Sequence[Row], theme: Theme = LIGHT, *, metric: str = HEADLINE, title: str = "") -> Panel:
-    """Seconds to fit against quality: rows with method, seconds and mean."""
-    names = order_methods(row["method"] for row in points)
-    style = by_method(names, theme, legend=None)
+def time_panel(
+    points: Sequence[Row],
+    theme: Theme = LIGHT,
+    *,
+    metric: str = HEADLINE,
+    title: str = "",
+    names: Sequence[str] | None = None,
+) -> Panel:
+    """Seconds to fit against quality: rows with method, seconds and mean.
+
+    names : methods of all panels that stand together and share a legend.
+    """
+    shown = order_methods([row["method"] for row in points] if names is None else names)
     tips = [tip("method", "method"), tip("seconds", "seconds to fit", ".2~f"), tip("mean", metric.upper(), ".4f")]
     drawn = [{key: row[key] for key in ("method", "seconds", "mean")} for row in points]
     low, high = _room([row["seconds"] for row in drawn])
     steps = [step * 10.0**power for power in range(-4, 7) for step in (1, 3)]
     ticks = alt.Axis(values=[step for step in steps if low <= step <= high], format="~g", grid=False)
-    base = alt.Chart(values(drawn)).encode(
-        x=alt.X(
-            "seconds:Q", title="seconds to fit", scale=alt.Scale(type="log", domain=[low, high], nice=False), axis=ticks
-        ),
-        y=alt.Y("mean:Q", title=metric.upper(), scale=alt.Scale(zero=False, padding=16)),
-        tooltip=tips,
+    x_scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    y_scale = alt.Scale(zero=False, nice=False, padding=16)
+    chart = (
+        alt.Chart(values(drawn))
+        .mark_point(size=90, opacity=1)
+        .encode(
+            x=alt.X("seconds:Q", title="seconds to fit", scale=x_scale, axis=ticks),
+            y=alt.Y("mean:Q", title=metric.upper(), scale=y_scale),
+            tooltip=tips,
+            **by_method(shown, theme),
+        )
     )
-    chart = base.mark_point(size=90, opacity=1).encode(color=style["color"], shape=style["shape"])
-    if theme.legend:  # a page has its own legend, and is often too narrow for names
-        chart = alt.layer(chart, base.mark_text(dy=-11).encode(text="method:N"))
     return Panel(
         title or "Time against quality",
         f"What a fit costs and what it gives, in {metric.upper()} on judged queries: up and to the left is better.",
         chart,
-        () if theme.legend else tuple(names),
+        tuple(shown),
     )
