@@ -77,6 +77,26 @@ def read_judged(
     return _read_registered(parse_name(text), data_dir, max_grade=max_grade, cache=cache, missing=missing)
 
 
+def read_grades(
+    source: str | os.PathLike[str],
+    *,
+    max_grade: int | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    **columns: Any,
+) -> RankingData:
+    """As :func:`read_judged`, for whoever looks at grades alone: a table needs no features, and none is read.
+
+    columns : query=, item= and relevance=, where a table calls them otherwise.
+    """
+    path = Path(source).expanduser()
+    if path.exists() and is_table(path):
+        from unskew.data.frames import grades_from_frame
+
+        return grades_from_frame(path, max_grade=max_grade, **columns)
+    return read_judged(source, max_grade=max_grade, data_dir=data_dir, missing="keep", seed=seed, **columns)
+
+
 def read_splits(
     name: str,
     *,

@@ -94,3 +94,44 @@ def test_wrong_use_exits_with_2_and_a_message(folder, arguments, message):
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_judged_tables_need_no_features(folder, tmp_path):
+    judged = pl.read_parquet(folder / "judged.parquet")
+    bare, wordy = judged.drop("f1"), judged.drop("f1").with_columns(title=pl.lit("text"))
+    whole = run(folder / "judged.parquet", folder / "good.parquet", "--json").stdout
+    for name, frame in {"bare": bare, "wordy": wordy}.items():
+        frame.write_csv(tmp_path / f"{name}.csv")
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+        for path in (tmp_path / f"{name}.csv", tmp_path / f"{name}.parquet"):
+            result = run(path, folder / "good.parquet", "--json")
+            assert result.exit_code == 0, result.stderr
+            assert result.stdout == whole
+
+
+def test_a_table_without_grades_says_how_to_name_them(folder):
+    result = run(folder / "random.csv", folder / "random.csv")
+    assert result.exit_code == 2
+    assert "--relevance" in result.stderr
+
+
+def test_a_click_log_is_not_judged_data(folder, tmp_path):
+    judged = pl.read_parquet(folder / "judged.parquet")
+    pl.concat([judged, judged]).write_parquet(tmp_path / "log.parquet")
+    result = run(tmp_path / "log.parquet", folder / "good.parquet")
+    assert result.exit_code == 2
+    assert "Is this a click log" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["csv", "txt"])
+def test_scores_by_line_need_rows_in_the_order_of_the_file(folder, tmp_path, kind):
+    """Rows of a query that lie apart are put together, so a line of scores would meet another row."""
+    path = tmp_path / f"judged.{kind}"
+    if kind == "csv":
+        pl.read_parquet(folder / "judged.parquet").sort("item_id").write_csv(path)
+    else:
+        lines = (folder / "judged.txt").read_text().splitlines()
+        path.write_text("\n".join(lines[::2] + lines[1::2]) + "\n")
+    result = run(path, folder / "good.txt")
+    assert result.exit_code == 2
+    assert "Write query_id and item_id beside the scores" in result.stderr

@@ -116,7 +116,7 @@ def test_what_is_infinite_is_named_by_its_row_of_the_file(
     bad = pl.when(pl.int_range(pl.len()) == 321).then(value).otherwise(pl.col("age")).alias("age")
     path = tmp_path / f"candidates.{suffix}"
     getattr(frame.with_columns(bad), f"write_{suffix}")(path)
-    with pytest.raises(FeatureError, match=rf"'age' is infinite \(first: row 322\)\. Clip"):
+    with pytest.raises(FeatureError, match=r"'age' is infinite \(first: row 322\)\. Clip"):
         rank_candidates(models["plain"], path, block=64)
     with pytest.raises(FeatureError, match="'age' is infinite"):
         models["plain"].predict(frame.with_columns(bad))

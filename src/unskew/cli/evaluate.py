@@ -41,17 +41,18 @@ def evaluate_command(
 ) -> None:
     """NDCG and ERR of one or several rankings, compared with Fisher's randomisation test.
 
+    A judged table needs query_id, item_id and relevance; its features, if it has any, are not read.
+
     Example: [bold]unskew evaluate judged.parquet naive.parquet corrected.parquet --max-grade 4[/bold]
     """
     from unskew.evaluation.report import evaluate
     from unskew.evaluation.score_files import read_scores, system_names
-    from unskew.sources import read_judged
+    from unskew.sources import read_grades
 
     voice = Voice(json, quiet)
     cuts = _cutoffs(at)
-    # Features are not looked at here, so what is missing among them does not matter.
     columns = named(query=query, item=item, relevance=relevance)
-    judged = read_judged(data, max_grade=max_grade, missing="keep", **columns)
+    judged = read_grades(data, max_grade=max_grade, seed=seed, **columns)
     systems = {name: read_scores(path, judged) for name, path in zip(system_names(scores), scores)}
     result = evaluate(judged, systems, at=cuts, empty=empty, draws=draws, seed=seed)
     if per_query is not None:

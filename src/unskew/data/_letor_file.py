@@ -17,7 +17,7 @@ from unskew.data._growing import GrowingMatrix, reorder_rows
 from unskew.data._letor_lines import Rules
 from unskew.data._letor_rows import Block, check_size, parse_piece
 from unskew.data._pieces import Piece, read_pieces
-from unskew.data.ranking import RankingData
+from unskew.data.ranking import REGROUPED, RankingData
 from unskew.errors import FeatureError, FileFormatError
 
 _In = TypeVar("_In")
@@ -110,8 +110,7 @@ class _Gathered:
             grades = grades[order]
             item_ids = None if item_ids is None else item_ids[order]
             self.notes.append(
-                f"{self.source}: the rows of some queries did not follow each other, so they were regrouped "
-                f"({len(self.run_ids):,} groups of rows for {len(query_ids):,} queries)."
+                f"{self.source}: {REGROUPED} ({len(self.run_ids):,} groups of rows for {len(query_ids):,} queries)."
             )
         if item_ids is not None and _repeated(item_ids, offsets):
             item_ids = None

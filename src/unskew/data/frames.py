@@ -26,7 +26,7 @@ from unskew.data.files import (
 from unskew.data.keys import LogKeys, offsets_by, raw_columns, read_keys
 from unskew.data.log_checks import structure_checks
 from unskew.data.pairs import PairKeys, locate, read_pairs
-from unskew.data.ranking import RankingData
+from unskew.data.ranking import REGROUPED, RankingData
 from unskew.data.tables import Table, open_table
 from unskew.data.written import complete
 
@@ -239,6 +239,47 @@ def ranking_from_frame(
     return data
 
 
+def grades_from_frame(
+    frame: Any,
+    *,
+    query: str = "query_id",
+    item: str = "item_id",
+    relevance: str | None = "relevance",
+    max_grade: int | None = None,
+) -> RankingData:
+    """Query, item and grade of judged pairs: no feature is needed, and none is read.
+
+    Options as in :func:`ranking_from_frame`.
+
+    >>> frame = pl.DataFrame({"query_id": [1, 1], "item_id": ["a", "b"], "relevance": [0, 2], "title": ["x", "y"]})
+    >>> grades_from_frame(frame)
+    RankingData(1 queries, 2 items, 0 features, grades 0–2)
+    """
+    table = open_table(frame)
+    columns = complete(LogColumns(query=query, item=item, relevance=relevance, max_grade=max_grade), table)
+    pairs = read_pairs(table, columns, enforce, keyed=False)
+    assert pairs is not None  # enforce raises instead of stopping
+    rows, offsets, query_ids = pairs.grouped()
+    grades = None if pairs.grade is None else pairs.grade[rows]
+    # What is built here has passed its checks; the one it would not pass asks for features.
+    return RankingData._trusted(
+        features=np.empty((len(rows), 0), dtype=np.float32),
+        offsets=offsets,
+        query_ids=query_ids,
+        feature_names=(),
+        grades=grades,
+        item_ids=None if pairs.item is None else pairs.item.gather(rows).alias("item_id"),
+        max_grade=_max_grade(grades, columns.max_grade),
+        notes=_regrouped(rows, table),
+    )
+
+
+def _regrouped(rows: IntArray, table: Table) -> tuple[str, ...]:
+    if (np.diff(rows) > 0).all():
+        return ()
+    return (f"{table.source}: {REGROUPED}.",)
+
+
 def assemble_ranking(table: Table, second: Table, columns: LogColumns, judge: Judge) -> RankingData | None:
     """Keys, then features (of the same table or of a second one), then the data; None where the judge stops."""
     pairs = read_pairs(table, columns, judge, keyed=second is not table)
@@ -264,6 +305,7 @@ def assemble_ranking(table: Table, second: Table, columns: LogColumns, judge: Ju
         grades=grades,
         item_ids=None if pairs.item is None else pairs.item.gather(rows).alias("item_id"),
         max_grade=_max_grade(grades, columns.max_grade),
+        notes=_regrouped(rows, table),
     )
 
 
@@ -288,6 +330,7 @@ def log_to_frame(log: ClickLog, *, features: bool = True) -> pl.DataFrame:
 
 
 __all__ = [
+    "grades_from_frame",
     "log_from_frame",
     "log_to_frame",
     "ranking_from_frame",

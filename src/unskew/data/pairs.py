@@ -80,7 +80,8 @@ def _once(raw: pl.DataFrame) -> Check:
     query, item = encode(id_column(raw, "query_id")), encode(id_column(raw, "item_id"))
     again = repeated(query.codes * len(item) + item.codes)
     found = "An item must occur once in a query, but {rows} {have} an item that occurred before"
-    return Rows(lambda: raw).check("item: once a query", again, found, error=DataError)
+    hint = "Is this a click log, with a row for every impression? Keep one row of each query and item."
+    return Rows(lambda: raw).check("item: once a query", again, found, hint=hint, error=DataError)
 
 
 def locate(query: pl.Series, item: pl.Series, pairs: PairKeys, table: Table, judge: Judge) -> IntArray | None:

@@ -17,6 +17,8 @@ from unskew.errors import DataError, FeatureError, GradeError
 
 # More than any published collection has; a wrong file must not allocate the machine.
 MAX_GRADE_LIMIT = 30
+# A note of readers: rows are not in the order of the file.
+REGROUPED = "the rows of some queries did not follow each other, so they were regrouped"
 _BLOCK = 1 << 16
 
 
@@ -152,10 +154,18 @@ class RankingData:
         # A sum is NaN as soon as one value is, and needs no matrix-sized mask.
         return bool(np.isnan(self.features.sum(dtype=np.float64))) if self.features.size else False
 
+    @property
+    def regrouped(self) -> bool:
+        """Whether rows are in another order than in the file they came from."""
+        return any(REGROUPED in note for note in self.notes)
+
     def require_grades(self, purpose: str) -> IntArray:
         """The grades, or an error that says what needed them."""
         if self.grades is None:
-            raise GradeError(f"{purpose} needs human grades, but this data has none. Add a 'relevance' column.")
+            raise GradeError(
+                f"{purpose} needs human grades, but this data has none. Add a column 'relevance' or name "
+                "the one that holds them (relevance=, --relevance)."
+            )
         return self.grades
 
     def take_queries(self, wanted: npt.ArrayLike) -> RankingData:

@@ -110,6 +110,11 @@ def _in_row_order(values: Values, data: RankingData, source: str) -> Values:
             f"{source} has {len(values):,} scores, but the data has {data.n_rows:,} rows. "
             "Without query_id and item_id there must be one score a row, in the order of the data."
         )
+    if data.regrouped:
+        raise KeyMismatchError(
+            f"{source} has one score a row, but the rows of some queries of the data do not follow each other, so "
+            "that the order of its rows is lost. Write query_id and item_id beside the scores, or sort both by query."
+        )
     return values
 
 
