@@ -7,6 +7,10 @@ The number of trees is fixed: choosing between 30 and 60 on 120 queries would ad
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -52,3 +56,68 @@ def scale_test_log() -> pl.DataFrame:
 @pytest.fixture(scope="session")
 def scale_ranker() -> LambdaMART:
     return LambdaMART(preset="smoke", trees=60, learning_rate=0.1, min_rows=100, l2=5.0, n_jobs=1)
+
+
+@pytest.fixture
+def doomed_cluster() -> Iterator[Any]:
+    """Two workers for one test that kills some; nothing is asked of the cluster afterwards, and nobody else uses it."""
+    pytest.importorskip("distributed")
+    from unskew.scale.cluster import connect
+
+    with connect(workers=2, dashboard=False) as client:
+        yield client
+
+
+@pytest.fixture
+def deadly(tmp_path: Path) -> Callable[[Any, str, str, str], Path]:
+    """Make a function of a module deadly in every worker: the first worker that comes to the deed kills itself there.
+
+    The deed happens inside the task, so no clock decides whether it hits. It is done once on the whole cluster: who
+    creates the file that is returned dies, and the file says who it was.
+    """
+
+    def arm(client: Any, module: str, name: str, how: str) -> Path:
+        grave = tmp_path / f"grave of {name}"
+
+        # Defined here, so that it travels by value: workers do not know this file.
+        def poison() -> None:
+            import importlib
+            import os
+            import signal
+
+            from distributed import get_worker
+
+            home = importlib.import_module(module)
+            sound = getattr(home, name)
+            calls: list[int] = []
+
+            def die() -> None:
+                try:
+                    with grave.open("x") as file:
+                        file.write(get_worker().address)
+                        file.flush()
+                        os.fsync(file.fileno())
+                except FileExistsError:
+                    return
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            def at_once(*args: Any, **more: Any) -> Any:
+                die()
+                return sound(*args, **more)
+
+            def in_the_second_training(*args: Any, **more: Any) -> Any:
+                calls.append(1)
+
+                def after_a_tree(env: Any) -> None:
+                    if len(calls) == 2 and env.iteration == 3:
+                        die()
+
+                more["callbacks"] = [*(more.get("callbacks") or []), after_a_tree]
+                return sound(*args, **more)
+
+            setattr(home, name, {"at once": at_once, "second training": in_the_second_training}[how])
+
+        client.run(poison)
+        return grave
+
+    return arm

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,62 +154,31 @@ def test_parts_of_a_judgement_add_up(scale_log: pl.DataFrame, scale_ranker: Lamb
         assert found.values[0] == pytest.approx(model.candidates_[0].score, abs=2e-3), tune_on  # ties are broken anew
 
 
-def _pids(client: Any) -> dict[str, int]:
-    return dict(client.run(os.getpid))
-
-
 def test_a_worker_killed_during_the_statistics(
-    tmp_path: Path, scale_log: pl.DataFrame, cluster: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, scale_log: pl.DataFrame, doomed_cluster: Any, deadly: Callable[..., Path]
 ) -> None:
-    """It dies while it holds parts that the second pass needs: they are read again, and the sums are the same."""
+    """It dies while it holds parts that the pass needs: they are read again, and the sums are the same."""
     method = ControlFunctionRanker()
-    _, parts = dask_fit._load(DaskLog(_parts(scale_log, tmp_path, 6), cluster), seed=0, split=True)
-    whole, _ = dask_fit._stage_one(cluster, parts, method)
-    victim = _pids(cluster)
-    merge, killed = dask_fit.tree_merge, []
-
-    def deadly(client: Any, pieces: Any) -> Any:
-        if not killed:
-            killed.append(next(iter(victim)))
-            os.kill(victim[killed[0]], signal.SIGKILL)
-        return merge(client, pieces)
-
-    monkeypatch.setattr(dask_fit, "tree_merge", deadly)
-    again, _ = dask_fit._stage_one(cluster, parts, method)
-    assert killed
+    _, parts = dask_fit._load(DaskLog(_parts(scale_log, tmp_path, 6), doomed_cluster), seed=0, split=True)
+    whole, _ = dask_fit._stage_one(doomed_cluster, parts, method)
+    grave = deadly(doomed_cluster, "unskew.scale.streaming", "gram_of", "at once")
+    again, _ = dask_fit._stage_one(doomed_cluster, parts, method)
+    assert grave.exists()
     np.testing.assert_allclose(again.model.coefficients, whole.model.coefficients, rtol=1e-9)  # type: ignore[attr-defined]
-    assert killed[0] not in cluster.ncores()
-    cluster.wait_for_workers(2, timeout=60)
 
 
-def test_a_worker_killed_during_training(tmp_path: Path, scale_log: pl.DataFrame, cluster: Any) -> None:
+def test_a_worker_killed_during_training(
+    tmp_path: Path, scale_log: pl.DataFrame, doomed_cluster: Any, deadly: Callable[..., Path]
+) -> None:
     """The second candidate's training loses a worker: it is trained again, the first candidate is kept."""
-    ranker = LambdaMART(preset="smoke", trees=300, learning_rate=0.05, n_jobs=1)
     said: list[str] = []
-    log = DaskLog(_parts(scale_log, tmp_path, 4), cluster, say=said.append)
-    model = ControlFunctionRanker(ranker=ranker, transformation=TRIED)
-    finished: list[str] = []
-    killed: list[str] = []
-    model.set_params(progress=lambda by, note="": finished.append(note))
-
-    def kill() -> None:
-        while not killed:
-            busy = [worker for worker, keys in cluster.processing().items() if any("_train_part" in k for k in keys)]
-            if finished and busy:
-                os.kill(pids[busy[0]], signal.SIGKILL)
-                killed.append(busy[0])
-            time.sleep(0.05)
-
-    pids = _pids(cluster)
-    assassin = threading.Thread(target=kill, daemon=True)
-    assassin.start()
-    model.fit(log)
-    assert killed
+    log = DaskLog(_parts(scale_log, tmp_path, 4), doomed_cluster, say=said.append)
+    grave = deadly(doomed_cluster, "lightgbm.sklearn", "train", "second training")
+    model = ControlFunctionRanker(ranker=LambdaMART(preset="smoke", n_jobs=1), transformation=TRIED).fit(log)
     assert len(said) == 1
-    assert killed[0] in said[0]
+    assert grave.read_text() in said[0]
     assert "1 finished candidates are kept" in said[0]
     assert [candidate.setting["transformation"] for candidate in model.candidates_] == list(TRIED)
-    cluster.wait_for_workers(2, timeout=60)
 
 
 def test_bad_parts_are_named_from_the_workers(tmp_path: Path, scale_log: pl.DataFrame, cluster: Any) -> None:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
 from unskew.errors import ClusterError, SettingError, require_extra
 
 CONNECT_SECONDS = 10
+# How long a local cluster may take to end by itself.
+CLOSE_SECONDS = 30
 # How many statistics one task of a tree merges.
 FAN_IN = 8
 
 
 @contextmanager
 def connect(
-    scheduler: str | None = None, *, workers: int = 2, threads: int = 1, say: Callable[[str], None] | None = None
+    scheduler: str | None = None,
+    *,
+    workers: int = 2,
+    threads: int = 1,
+    dashboard: bool = True,
+    say: Callable[[str], None] | None = None,
 ) -> Iterator[Any]:
     """A client of the scheduler at an address, or of a local cluster that is closed afterwards."""
     distributed = require_extra("distributed", "dask", "engine='dask'")
-    require_extra("dask.array", "dask", "engine='dask'")
     if workers < 1 or threads < 1:
         raise SettingError(f"A cluster needs workers and threads, but {workers} × {threads} were asked for.")
     tell = say or (lambda message: None)
@@ -32,21 +39,37 @@ def connect(
             tell(f"Scheduler {scheduler}, {len(client.ncores())} workers. {_dashboard(client)}")
             yield client
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="unskew-dask-") as scratch,
-        distributed.LocalCluster(
+    with tempfile.TemporaryDirectory(prefix="unskew-dask-", ignore_cleanup_errors=True) as scratch:
+        cluster = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,
             processes=True,
-            dashboard_address=":0",
+            dashboard_address=":0" if dashboard else None,
             local_directory=scratch,
             silence_logs=logging.CRITICAL,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        client.register_plugin(_own_output(distributed))
-        tell(f"Local cluster of {workers} workers with {threads} threads each. {_dashboard(client)}")
-        yield client
+        )
+        client = distributed.Client(cluster)
+        try:
+            client.register_plugin(_own_output(distributed))
+            link = _dashboard(client) if dashboard else "No dashboard."
+            tell(f"Local cluster of {workers} workers with {threads} threads each. {link}")
+            yield client
+        finally:
+            _close(client, cluster)
+
+
+def _close(client: Any, cluster: Any) -> None:
+    """End a local cluster. After a worker has died this may fail or take forever, which must not cost the result."""
+    with suppress(TimeoutError, OSError):
+        client.close(timeout=CLOSE_SECONDS)
+    processes = [nanny.pid for nanny in cluster.workers.values()]
+    try:
+        cluster.close(timeout=CLOSE_SECONDS)
+    except (TimeoutError, OSError):
+        for process in processes:
+            if process is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from unskew.scale import part_work as work
 from unskew.scale.cluster import tree_merge
 from unskew.scale.parts import Parts, open_parts
 from unskew.scale.streaming import Counts, conclude, counts_of, gram_of, residual_scale, residuals_of, target_of
-from unskew.scale.watch import WorkerLost, watched
+from unskew.scale.watch import WorkerLost, wait_for_a_worker, watched
 
 # How often a candidate is trained again after a worker was lost.
 RETRIES = 3
@@ -257,8 +257,7 @@ class _Search:
             try:
                 return str(watched(self.client, lambda: self._train_once(transformation, ranker)))
             except WorkerLost as error:
-                self.client.wait_for_workers(1, timeout=60)
-                left = len(self.client.ncores())
+                left = wait_for_a_worker(self.client)
                 kept = f"{len(self.candidates)} finished candidates are kept"
                 again = f"it is trained again on {left} workers, {kept}"
                 self.say(f"Worker {error} was lost while '{named}' was trained; {again}.")

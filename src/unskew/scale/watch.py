@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -10,8 +11,10 @@ from typing import Any
 from unskew.errors import ClusterError
 
 POLL_SECONDS = 0.25
-# A training error that comes from a dead peer may arrive before the scheduler has noticed the death.
+# How long a training that was cancelled may take to notice.
 GRACE_SECONDS = 5.0
+# How long workers may take to come back: a loaded machine needs a minute to start Python and import everything.
+RETURN_SECONDS = 300.0
 
 
 class WorkerLost(Exception):
@@ -39,7 +42,7 @@ def watched(client: Any, train: Callable[[], Any]) -> Any:
             thread.join(GRACE_SECONDS)
             raise WorkerLost(_named(lost))
     if "error" in outcome:
-        lost = _wait_for_news(client, before)
+        lost = _silent(client, before)
         if lost:
             _stop(client, held)
             raise WorkerLost(_named(lost)) from outcome["error"]
@@ -47,11 +50,21 @@ def watched(client: Any, train: Callable[[], Any]) -> Any:
     return outcome["result"]
 
 
-def _wait_for_news(client: Any, before: set[str]) -> set[str]:
-    deadline = time.monotonic() + GRACE_SECONDS
-    while not (lost := before - set(client.ncores())) and time.monotonic() < deadline:
+def wait_for_a_worker(client: Any) -> int:
+    """How many workers there are, as soon as there is one."""
+    deadline = time.monotonic() + RETURN_SECONDS
+    while not (workers := client.ncores()):
+        if time.monotonic() > deadline:
+            raise ClusterError(f"All workers were lost during training, and none came back in {RETURN_SECONDS:.0f} s.")
         time.sleep(POLL_SECONDS)
-    return lost
+    return len(workers)
+
+
+def _silent(client: Any, before: set[str]) -> set[str]:
+    """Workers that do not answer: an error caused by a dead peer may arrive before the scheduler knows of the death."""
+    here = set(client.ncores())
+    answers = client.run(os.getpid, workers=sorted(before & here), on_error="return")
+    return (before - here) | {worker for worker, answer in answers.items() if not isinstance(answer, int)}
 
 
 def _stop(client: Any, held: set[Any]) -> None:
@@ -64,8 +77,8 @@ def _stop(client: Any, held: set[Any]) -> None:
     if not stuck:
         return
     try:
-        client.restart_workers(stuck, timeout=60, raise_for_error=True)
-    except (ValueError, TimeoutError) as error:
+        client.restart_workers(stuck, timeout=RETURN_SECONDS, raise_for_error=False)
+    except ValueError as error:
         raise ClusterError(
             f"A worker was lost during training, and {len(stuck)} others that wait for it could not be restarted "
             f"({error}). Start workers with a nanny (the default of: dask worker)."
