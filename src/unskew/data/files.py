@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,30 +56,81 @@ def write_log(log: ClickLog, path: AnyPath, *, features: AnyPath | None = None) 
     >>> back.row, back.data.max_grade, pl.read_parquet_schema(file).names()
     (array([1, 0]), 4, ['query_id', 'session_id', 'item_id', 'position', 'click', 'relevance', 'f1'])
     """
+    write_sheets(log_sheets(log, path, features=features))
+
+
+def write_judged(data: RankingData, path: AnyPath) -> None:
+    """Write judged data as Parquet or CSV, one row per query-item pair: query_id, item_id, relevance, features."""
+    write_sheets([judged_sheet(data, path)])
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """A file to be written.
+
+    block : the rows of a slice; total : how many rows there are; width : features beside the keys.
+    metadata : what a Parquet file says about itself.
+    """
+
+    path: Path
+    block: Callable[[slice], pl.DataFrame]
+    total: int
+    width: int
+    metadata: dict[str, str]
+
+    def __post_init__(self) -> None:
+        check_target(self.path)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a place where no table can be written; to be asked before long work as well as after it."""
+    if path.suffix.lower() not in (".parquet", ".pq", ".csv"):
+        raise OutputError(f"Cannot write {path}: name a file that ends in .parquet or .csv.")
+    if path.is_dir():
+        raise OutputError(f"Cannot write {path}: a folder of that name is there. Name another file.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        reason = "you may not write there" if folder.is_dir() else "it is a file, not a folder"
+        raise OutputError(f"Cannot write {path}, because of {folder}: {reason}. Name another place.")
+
+
+def log_sheets(log: ClickLog, path: AnyPath, *, features: AnyPath | None = None) -> list[Sheet]:
+    """The files of a log: the log itself, and its features where they go to a file of their own."""
     data = log.data
     if log.session_ids.n_unique() != log.n_sessions:
         raise LogError("A log can be written only if every session has an id of its own, but some share one.")
     _refuse_clash(data.feature_names)
     if features is not None:
         _refuse_changing(data)
-        write_judged(data, features)
 
     def block(part: slice) -> pl.DataFrame:
         keys = log_columns(log, part, grades=features is None)
         return keys if features is not None else keys.hstack(feature_block(data, log.row[part]))
 
-    _write(path, block, log.n_impressions, data.n_features, metadata_of("log", data))
+    sheet = Sheet(Path(path), block, log.n_impressions, data.n_features, metadata_of("log", data))
+    return [sheet] if features is None else [sheet, judged_sheet(data, features)]
 
 
-def write_judged(data: RankingData, path: AnyPath) -> None:
-    """Write judged data as Parquet or CSV, one row per query-item pair: query_id, item_id, relevance, features."""
+def judged_sheet(data: RankingData, path: AnyPath) -> Sheet:
+    """The file of judged data."""
     _refuse_clash(data.feature_names)
     keys = pair_columns(data)
 
     def block(part: slice) -> pl.DataFrame:
         return keys[part].hstack(feature_block(data, part))
 
-    _write(path, block, data.n_rows, data.n_features, metadata_of("judged", data))
+    return Sheet(Path(path), block, data.n_rows, data.n_features, metadata_of("judged", data))
+
+
+def write_sheets(sheets: Sequence[Sheet]) -> None:
+    """Write files that belong together: all under temporary names first, so that a failure leaves none of them.
+
+    The first one is renamed last: where it is, the others are too.
+    """
+    with ExitStack() as stack:
+        places = [stack.enter_context(atomic_path(sheet.path)) for sheet in sheets]
+        for sheet, temporary in zip(sheets, places, strict=True):
+            _stream(sheet, temporary)
 
 
 def log_columns(log: ClickLog, part: Rows, *, grades: bool = True) -> pl.DataFrame:
@@ -121,33 +174,29 @@ def feature_block(data: RankingData, rows: Rows) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(name, block[:, place]) for place, name in enumerate(data.feature_names)])
 
 
-def _write(
-    path: AnyPath, block: Callable[[slice], pl.DataFrame], total: int, width: int, metadata: dict[str, str]
-) -> None:
-    path = Path(path)
-    if path.suffix.lower() not in (".parquet", ".pq", ".csv"):
-        raise OutputError(f"Cannot write {path}: name a file that ends in .parquet or .csv.")
-    step = int(np.clip(BLOCK_BYTES // (4 * width), 1024, ROW_GROUP))
+def _stream(sheet: Sheet, temporary: Path) -> None:
+    step = int(np.clip(BLOCK_BYTES // (4 * sheet.width), 1024, ROW_GROUP))
 
     def blocks(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
-        for start in range(0, total, step):
-            frame = block(slice(start, min(start + step, total)))
+        for start in range(0, sheet.total, step):
+            frame = sheet.block(slice(start, min(start + step, sheet.total)))
             yield frame if with_columns is None else frame.select(with_columns)
 
-    stream = register_io_source(blocks, schema=block(slice(0, 0)).schema)
-    with atomic_path(path) as temporary:
-        try:
-            if path.suffix.lower() == ".csv":
-                stream.sink_csv(temporary, maintain_order=True)
-            else:
-                # Level 1 of zstd packs floats as tightly as the default does, in half the time.
-                stream.sink_parquet(
-                    temporary, compression_level=1, row_group_size=ROW_GROUP, maintain_order=True, metadata=metadata
-                )
-        except pl.exceptions.PolarsError as error:  # a full disk may come as one of polars' own errors
-            raise OutputError(f"Cannot write {path}: {error}") from error
+    stream = register_io_source(blocks, schema=sheet.block(slice(0, 0)).schema)
+    try:
+        if sheet.path.suffix.lower() == ".csv":
+            stream.sink_csv(temporary, maintain_order=True)
+        else:
+            # Level 1 of zstd packs floats as tightly as the default does, in half the time.
+            stream.sink_parquet(
+                temporary, compression_level=1, row_group_size=ROW_GROUP, maintain_order=True, metadata=sheet.metadata
+            )
+    except pl.exceptions.PolarsError as error:  # a full disk may come as one of polars' own errors
+        raise OutputError(f"Cannot write {sheet.path}: {error}") from error
+    except OSError as error:
+        raise OutputError(f"Cannot write {sheet.path}: {error.strerror or error}.") from error
 
 
 def _refuse_clash(names: Sequence[str]) -> None:

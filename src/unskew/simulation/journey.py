@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from unskew._segments import IntArray
 from unskew.data.clicks import ClickLog
-from unskew.data.files import write_judged
+from unskew.data.files import Sheet, check_target, judged_sheet, log_sheets, write_sheets
 from unskew.data.ranking import RankingData
 from unskew.errors import OutputError
 from unskew.simulation.log import Simulation, simulate, simulate_detailed, without_features
@@ -42,9 +43,11 @@ class Files:
         wanted = round(ranker.share * total)
         if len(ranker.trained_on) <= wanted:
             return None
+        enough = math.ceil(1000 * len(ranker.trained_on) / total) / 1000
         return (
             f"{ranker.share:.3g} of {total:,} queries ({wanted}) are too few with items of different grades: "
-            f"the production ranker was trained on {len(ranker.trained_on)}."
+            f"the production ranker was trained on {len(ranker.trained_on)}. To choose how many, name a share of "
+            f"{enough:g} or more (--production), or take data with more queries."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,26 +82,36 @@ def simulate_files(
     judged data of its own, such as the published validation part. Hidden features are hidden everywhere. `settings`
     are those of :func:`unskew.simulation.log.simulate`.
     """
-    _refuse_same_file(out, features)
     share, own = (0.0, valid) if isinstance(valid, RankingData) else (valid, None)
+    _check_targets(out, features, valid=own is not None or share > 0, test=test > 0)
     split = split_queries(data, valid=share, test=test, seed=seed)
     simulation = simulate_detailed(split.train, seed=seed, **settings)
     held = own or split.valid
     second = None if held is None else _validation(held, simulation)
     judged = without_features(split.test, simulation.hidden_names) if split.test is not None else None
-    # Written only now, when nothing but the disk can fail.
-    paths = _write(simulation.log, out, features, "log")
+    # Written only now, when nothing but the disk can fail, and all together: parts of two runs do not fit.
+    sheets = _sheets(simulation.log, out, features, "log")
     if second is not None:
-        paths |= _write(second, beside(out, "valid"), None if features is None else beside(features, "valid"), "valid")
+        beside_features = None if features is None else beside(features, "valid")
+        sheets |= _sheets(second, beside(out, "valid"), beside_features, "valid")
     if judged is not None:
-        paths["test"] = beside(out, "test")
-        write_judged(judged, paths["test"])
-    return Files(simulation, second, judged, paths)
+        sheets["test"] = judged_sheet(judged, beside(out, "test"))
+    write_sheets(list(sheets.values()))
+    return Files(simulation, second, judged, {role: sheet.path for role, sheet in sheets.items()})
 
 
-def _refuse_same_file(out: Path, features: Path | None) -> None:
-    if features is not None and features.resolve() == out.resolve():
-        raise OutputError(f"The log and its features cannot both go to {out}. Name another file for one of them.")
+def _check_targets(out: Path, features: Path | None, *, valid: bool, test: bool) -> None:
+    """Every file can be written, and to a place of its own; asked before the work rather than after it."""
+    roots = [out] if features is None else [out, features]
+    for root in roots:
+        check_target(root)
+    places = [*roots, *(beside(root, "valid") for root in roots if valid), *([beside(out, "test")] if test else [])]
+    taken: set[Path] = set()
+    for place in places:
+        check_target(place)
+        if place.resolve() in taken:
+            raise OutputError(f"The log and its features cannot both go to {place}. Name another file for one of them.")
+        taken.add(place.resolve())
 
 
 def _validation(data: RankingData, simulation: Simulation) -> ClickLog:
@@ -107,11 +120,9 @@ def _validation(data: RankingData, simulation: Simulation) -> ClickLog:
     return simulate(data, **{**simulation.settings, **again})
 
 
-def _write(log: ClickLog, path: Path, features: Path | None, role: str) -> dict[str, Path]:
-    log.write(path, features=features)
-    if features is None:
-        return {role: path}
-    return {role: path, "features" if role == "log" else f"{role}_features": features}
+def _sheets(log: ClickLog, path: Path, features: Path | None, role: str) -> dict[str, Sheet]:
+    roles = (role, "features" if role == "log" else f"{role}_features")
+    return dict(zip(roles, log_sheets(log, path, features=features)))
 
 
 def beside(path: Path, part: str) -> Path:

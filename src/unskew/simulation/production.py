@@ -88,7 +88,10 @@ def train_production(
     without intercept; C = 200 / queries unless given.
     """
     if not 0 < share <= 1:
-        raise SettingError(f"The production ranker's share must lie in (0, 1], but {share} was given.")
+        raise SettingError(
+            f"The production ranker's share must lie in (0, 1], but {share:g} was given. "
+            "Name the share of queries to train it on (production=, --production): 0.01 is one query in a hundred."
+        )
     sample, base = _samples(data, share, seed)
     C = 200.0 / len(sample) if C is None else float(C)
     if C <= 0:

@@ -28,13 +28,16 @@ def split_queries(data: RankingData, *, valid: float = 0.0, test: float = 0.0, s
     if not (valid >= 0 and test >= 0 and valid + test < 1):
         raise SettingError(
             f"The shares for validation and test must be 0 or greater and leave something for training, "
-            f"but {valid} and {test} were given."
+            f"but {valid:g} and {test:g} were given. Shares such as 0.2 and 0.2 leave 0.6 (--valid, --test)."
         )
     if seed < 0:
         raise SettingError(f"seed must be 0 or greater, but {seed} was given.")
     counts = [max(1, round(share * data.n_queries)) if share > 0 else 0 for share in (valid, test)]
     if sum(counts) >= data.n_queries:
-        raise DataError(f"{data.n_queries} queries cannot be split into training, validation and test parts.")
+        raise DataError(
+            f"{data.n_queries} queries cannot be split into training, validation and test parts. "
+            "Take data with more queries, or smaller shares (--valid, --test)."
+        )
     if sum(counts) == 0:
         return Split(data, None, None)
     order = np.random.default_rng(seed).permutation(data.n_queries)
