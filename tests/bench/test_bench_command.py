@@ -54,6 +54,18 @@ def test_show(folder: Path, tmp_path: Path) -> None:
     assert all(row["seconds"] > 0 for row in times)
 
 
+def test_show_times(folder: Path) -> None:
+    shown = CliRunner().invoke(app, ["bench", "show", str(folder), "--times"]).stdout
+    assert "residual-only on synthetic:30: seconds" in shown
+    assert "factors rather than the seconds" in " ".join(shown.split())
+    text = CliRunner().invoke(app, ["bench", "show", str(folder), "--times", "--format", "markdown"]).stdout
+    assert text.startswith((folder / "tables.md").read_text())
+    assert "| lambdamart | naive |" in text.rpartition("seconds**")[2]
+    refused = CliRunner().invoke(app, ["bench", "show", str(folder), "--times", "--format", "csv"])
+    assert refused.exit_code == 2
+    assert "--json" in refused.stderr
+
+
 def test_results(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "RESULTS.md"
     result = CliRunner().invoke(app, ["bench", "results", str(folder), "-o", str(target), "--json"])

@@ -21,7 +21,8 @@ from unskew.bench.published import document as paper
 from unskew.bench.published import published
 from unskew.bench.results import results
 from unskew.bench.store import Store
-from unskew.bench.tables import rows, times
+from unskew.bench.tables import rows
+from unskew.bench.tables_times import time_grid, times
 from unskew.bench.work import Result
 
 CONTRACT = ["experiment", "data", "setting", "ranker", "method", "metric", "mean", "sd", "n"]
@@ -168,6 +169,44 @@ def test_times_stay_out_of_tables(simple: Outcome) -> None:
     assert {row["seconds"] for row in times(simple)} == {1.0}
     assert {row["stage_one_seconds"] for row in times(simple)} == {0.25}
     assert "seconds" not in rows(simple)[0]
+    assert "seconds" not in document([simple], "markdown")
+
+
+def _timed(folder: Path, plan: Plan, seconds: dict[str, float]) -> Outcome:
+    """A run in which a fold takes its method's seconds, the last fold a hundred times as long."""
+    store = Store(folder)
+    store.write_plan(plan)
+    for entry in plan.entries:
+        slow = 100 if entry.unit.fold == plan.folds - 1 else 1
+        store.write(entry.unit, _result(np.full(QUERIES, 0.5), seconds[entry.method] * slow))
+    return open_run(folder)[0]
+
+
+def test_times_are_medians_and_multiples_of_naive(tmp_path: Path) -> None:
+    plan = _plan("rq1", methods=("naive", "cfc", "pijd-linear"), rankers=("lambdamart", "linear"), folds=3)
+    outcome = _timed(tmp_path, plan, {"naive": 2.0, "cfc": 5.0, "pijd-linear": 1.0})
+    found = {row["method"]: row for row in times(outcome)}
+    assert {name: row["seconds"] for name, row in found.items()} == {"naive": 2.0, "cfc": 5.0, "pijd-linear": 1.0}
+    assert [found[name]["times_naive"] for name in ("naive", "cfc", "pijd-linear")] == [1.0, 2.5, None]
+    assert {row["n"] for row in found.values()} == {3}
+    grid = time_grid(outcome, times(outcome))
+    assert grid is not None
+    assert grid.lines[0][0] == ("lambdamart", "naive")
+    cells = {names[1]: [cell.text for cell in cells] for names, cells in grid.lines}
+    assert cells["cfc"] == ["5.00", "×2.5", "0.25", "0.00"]
+    assert cells["pijd-linear"][1] == "–"
+    assert "factors rather than the seconds" in grid.caption
+
+
+def test_times_of_a_sweep_have_its_settings_across(tmp_path: Path) -> None:
+    plan = _plan("stage-one", folds=3)
+    outcome = _timed(tmp_path, plan, {"naive": 2.0, "cfc": 5.0, "oracle": 1.0})
+    grid = time_grid(outcome, times(outcome))
+    assert grid is not None
+    assert grid.header[2:] == tuple(plan.settings)
+    lines = {names: [cell.text + cell.spread for cell in cells] for names, cells in grid.lines}
+    assert lines["lambdamart", "cfc"] == ["5.00 (×2.5)"] * 4
+    assert lines["", "its stage one"] == ["0.25"] * 4
 
 
 def test_the_papers_tables_are_whole() -> None:

@@ -16,23 +16,42 @@ from unskew._options import TableFormat
 from unskew.bench.grids import Cell, Grid, grids
 from unskew.bench.outcomes import Outcome
 from unskew.bench.tables import Row, rows
+from unskew.errors import SettingError
 
 _FILES: dict[TableFormat, str] = {"markdown": "tables.md", "csv": "tables.csv", "latex": "tables.tex"}
-_LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "±": r"$\pm$", "−": "$-$", "|": r"$|$"}
+_LATEX = {
+    "&": r"\&",
+    "%": r"\%",
+    "_": r"\_",
+    "#": r"\#",
+    "$": r"\$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "−": "$-$",
+    "|": r"$|$",
+}
 
 
 def render(outcomes: Sequence[Outcome]) -> Group:
     """For the terminal."""
+    return render_grids([grid for outcome in outcomes for grid in grids(outcome, rows(outcome))])
+
+
+def render_grids(found: Sequence[Grid]) -> Group:
+    """Some tables for the terminal."""
     parts: list[Table | Text] = []
-    for outcome in outcomes:
-        for grid in grids(outcome, rows(outcome)):
-            parts += [_table(grid), Text("")]
+    for grid in found:
+        parts += [_table(grid), Text("")]
     return Group(*parts)
 
 
-def document(outcomes: Sequence[Outcome], form: TableFormat) -> str:
-    """All tables of a run in one of the formats; the same run gives the same bytes."""
-    return _document([(outcome, rows(outcome)) for outcome in outcomes], form)
+def document(outcomes: Sequence[Outcome], form: TableFormat, further: Sequence[Grid] = ()) -> str:
+    """All tables of a run in one of the formats, and further ones; the same run gives the same bytes."""
+    if form == "csv" and further:
+        raise SettingError("A CSV file holds one table: leave --times out, or ask for both with --json.")
+    text = _document([(outcome, rows(outcome)) for outcome in outcomes], form)
+    write = markdown if form == "markdown" else latex
+    return "\n".join([text, *map(write, further)])
 
 
 def _document(found: Sequence[tuple[Outcome, list[Row]]], form: TableFormat) -> str:

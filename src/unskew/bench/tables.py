@@ -129,27 +129,3 @@ def _p_values(contests: dict[str, _Contest]) -> dict[tuple[str, Column], float]:
         return {}
     found = randomisation_test(np.stack(differences, axis=1), draws=DRAWS)
     return {name: float(p) for name, p in zip(names, found)}
-
-
-def times(outcome: Outcome) -> list[Row]:
-    """Seconds of every method and setting: to fit, and of stage one. Not part of a table: no two runs agree."""
-    found = []
-    for setting in outcome.plan.settings:
-        for (ranker, method), records in outcome.records(setting).items():
-            seconds = {name: float(np.mean([record["seconds"][name] for record in records])) for name in _TIMES}
-            found.append(
-                {
-                    "experiment": outcome.plan.experiment,
-                    "data": outcome.plan.data,
-                    "setting": setting,
-                    "ranker": ranker,
-                    "method": method,
-                    "seconds": seconds["fit"],
-                    "stage_one_seconds": seconds["stage_one"],
-                    "n": len(records),
-                }
-            )
-    return found
-
-
-_TIMES = ("fit", "stage_one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -132,7 +132,9 @@ def show_command(
         TableFormat | None, typer.Option("--format", help="markdown, csv or latex instead of tables.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")] = None,
-    times: Annotated[bool, typer.Option("--times", help="Also how long every method took.")] = False,
+    times: Annotated[
+        bool, typer.Option("--times", help="Also the seconds every method took, and as multiples of naive.")
+    ] = False,
     json: Json = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -142,22 +144,25 @@ def show_command(
 
     Example: [bold]unskew bench show run --format latex --out tables.tex[/bold]
     """
-    from unskew.bench.formats import document, render
+    from unskew.bench.formats import document, render, render_grids
     from unskew.bench.outcomes import open_run
     from unskew.bench.tables import all_rows
-    from unskew.bench.tables import times as times_of
+    from unskew.bench.tables_times import time_grid
+    from unskew.bench.tables_times import times as times_of
 
     voice = Voice(json, quiet)
     outcomes = open_run(run)
+    taken = [times_of(outcome) for outcome in outcomes] if times else []
+    found = [time_grid(outcome, mine) for outcome, mine in zip(outcomes, taken)]
+    time_grids = [grid for grid in found if grid is not None]
     if form is not None or out is not None:
-        _write(document(outcomes, form or _format_of(out)), out, voice)
+        _write(document(outcomes, form or _format_of(out), time_grids), out, voice)
     elif not json:
         voice.say(render(outcomes))
-    taken = [row for outcome in outcomes for row in times_of(outcome)] if times else []
-    if taken:
-        voice.say(_times(taken))
+        voice.say(render_grids(time_grids))
     if json:
-        voice.result({"rows": all_rows(outcomes), **({"times": taken} if times else {})})
+        listed = [row for mine in taken for row in mine]
+        voice.result({"rows": all_rows(outcomes), **({"times": listed} if times else {})})
 
 
 @bench.command("figures")
@@ -238,16 +243,3 @@ def _tell_failures(voice: Voice, summary: RunSummary) -> None:
         voice.note(f"… and {len(summary.failures) - 5} more, in the folder 'failures'.")
     if summary.failures:
         voice.note("Run the same command again to try them once more.")
-
-
-def _times(taken: list[dict[str, Any]]) -> Table:
-    table = Table(title="Seconds to fit (mean over folds and seeds)", title_justify="left")
-    for name in ("experiment", "data", "setting", "ranker", "method"):
-        table.add_column(name)
-    table.add_column("fit", justify="right")
-    table.add_column("stage one", justify="right")
-    for row in taken:
-        names = [row[name] for name in ("experiment", "data", "setting", "ranker", "method")]
-        stage_one = f"{row['stage_one_seconds']:.2f}" if row["stage_one_seconds"] else ""
-        table.add_row(*names, f"{row['seconds']:.2f}", stage_one)
-    return table

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unskew.bench.outcomes import Outcome
-from unskew.bench.tables import Row, times
+from unskew.bench.tables import Row
+from unskew.bench.tables_times import times
 from unskew.control.diagnostics import ClickCurve
 from unskew.method import PositionCurve
 from unskew.report.log_figures import clicks_panel, densities_panel, examination_panel
