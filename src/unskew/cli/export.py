@@ -6,18 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from unskew.cli import app
 from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
+from unskew.deploy.targets import TARGETS, FormatName, shell_path
 
 if TYPE_CHECKING:
     from unskew.deploy.verify.check import Verification
 
-FormatName = Literal["lightgbm", "elasticsearch", "opensearch", "solr", "ranklib", "vespa", "onnx", "treelite"]
+
+_HELP_ON_ENGINES = "How each engine compares:\n\n" + "\n\n".join(
+    f"{name}: {escape(target.compares)}" for name, target in TARGETS.items()
+)
 
 
-@app.command("export")
+@app.command("export", epilog=_HELP_ON_ENGINES)
 @command
 def export_command(
     model: Annotated[Path, typer.Argument(help="The folder of a saved model.")],
@@ -63,7 +68,7 @@ def export_command(
         voice.say("Load it with:")
         voice.verbatim(f"  {upload}")
     voice.say("Check it with:")
-    voice.verbatim(f"  unskew verify-export {done.path} {done.parity}")
+    voice.verbatim(f"  unskew verify-export {shell_path(done.path)} {shell_path(done.parity)}")
     voice.result(
         {
             "format": to,

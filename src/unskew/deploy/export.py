@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -15,26 +15,21 @@ from unskew._files import atomic_path
 from unskew.data.inputs import as_matrix
 from unskew.deploy.feature_set import FeatureSet, read_feature_set
 from unskew.deploy.forest import forest_of
-from unskew.deploy.formats.base import Format, FormatName, MissingRule, Request, Written
-from unskew.deploy.manifest import digest
+from unskew.deploy.formats.base import LARGEST, Request, Written
+from unskew.deploy.manifest import MANIFEST, digest
 from unskew.deploy.model import Model, load
-from unskew.deploy.parity import DRAWN_LIST, Parity
+from unskew.deploy.outputs import check_outputs
+from unskew.deploy.parity import DRAWN_LIST, PARITY_SUFFIXES, Parity
 from unskew.deploy.parity_rows import draw_rows
-from unskew.errors import ExportError, UnskewWarning, check_choice
+from unskew.deploy.scorers import MODEL_FILES
+from unskew.deploy.targets import TARGETS, FormatName, MissingRule
+from unskew.errors import ExportError, OutputError, UnskewWarning, check_choice
 
-# format → where it lives; imported when asked for, since some need an extra
-FORMATS: Final[dict[str, str]] = {
-    "lightgbm": "lightgbm_file:LIGHTGBM",
-    "elasticsearch": "elasticsearch:ELASTICSEARCH",
-    "opensearch": "elasticsearch:OPENSEARCH",
-    "solr": "solr:SOLR",
-    "ranklib": "ranklib:RANKLIB",
-    "vespa": "vespa:VESPA",
-    "onnx": "onnx_file:ONNX",
-    "treelite": "treelite_file:TREELITE",
-}
-# Real rows that go into a parity file at most.
+FORMATS: Final = tuple(TARGETS)
+# Real rows and drawn rows of a parity file at most, and the values of either: with many features there are fewer rows.
 MAX_REAL_ROWS = 10_000
+MAX_DRAWN_ROWS = 20_000
+MAX_VALUES = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -87,33 +82,65 @@ def export(
     if not name or not name.isprintable():
         raise ExportError(f"A model needs a printable name inside the engine, but got {name!r}.")
     features = read_feature_set(feature_set) if isinstance(feature_set, (str, os.PathLike)) else feature_set
-    request = Request(ready, name, features, missing)
-    writer = find_format(format)
-    written = writer.write(request)
-    target = Path(path)
-    proof = _parity(request, writer, written, log if log is not None else rows, seed)
-    proof_path = Path(parity) if parity is not None else target.with_name(target.name + ".parity.json")
-    beside = _write_all(target, written)
+    request = Request(TARGETS[format], ready, name, features, missing)
+    written = _with_suffix_note(request, Path(path), _write(request))
+    proof = _parity(request, written, log if log is not None else rows, seed)
+    contents, proof_path = _contents(Path(path), written), _parity_path(path, parity)
+    check_outputs([*contents, proof_path], _files_read(model, feature_set))
+    for place, content in contents.items():
+        with atomic_path(place) as temporary:
+            temporary.write_bytes(content)
     proof.save(proof_path)
-    for note in written.notes if _is_warning(request, format) else ():
+    for note in written.notes if request.target.surprises else ():
         warnings.warn(note, UnskewWarning, stacklevel=2)
+    target, *beside = contents
     return Exported(
         format=format,
         path=target,
-        beside=beside,
+        beside=tuple(beside),
         parity=proof_path,
         parity_rows=len(proof.rows),
         leaves_covered=proof.facts.get("leaves_covered"),
-        compares=writer.compares,
+        compares=request.target.compares,
         notes=written.notes,
-        upload=tuple(command.replace("{file}", str(target)) for command in written.upload),
+        upload=(request.target.load_command(target, None if features is None else features.name),),
     )
 
 
-def find_format(name: str) -> Format:
-    """The format of that name; importing it may need an extra."""
-    module, constant = FORMATS[name].split(":")
-    return getattr(import_module(f"unskew.deploy.formats.{module}"), constant)
+def _write(request: Request) -> Written:
+    """By the format's own module, imported when asked for: some need an extra."""
+    written: Written = import_module(f"unskew.deploy.formats.{request.target.module}").write(request)
+    return written
+
+
+def _with_suffix_note(request: Request, path: Path, written: Written) -> Written:
+    wanted = request.target.suffix
+    if not request.target.needs_suffix or path.suffix == wanted:
+        return written
+    note = f"{request.engine} reads only files that end in {wanted}: rename {path.name} before loading it."
+    return replace(written, notes=(*written.notes, note))
+
+
+def _contents(path: Path, written: Written) -> dict[Path, bytes]:
+    """What goes where: the export itself first, then the files beside it."""
+    beside = {path.with_suffix(suffix): content for suffix, content in written.beside.items()}
+    return {path: written.content, **beside}
+
+
+def _parity_path(path: str | os.PathLike[str], parity: str | os.PathLike[str] | None) -> Path:
+    if parity is None:
+        return Path(f"{os.fspath(path)}.parity.json")
+    if Path(parity).suffix not in PARITY_SUFFIXES:
+        raise OutputError(f"A parity file ends in {' or '.join(PARITY_SUFFIXES)}, but {parity} does not.")
+    return Path(parity)
+
+
+def _files_read(model: Any, feature_set: Any) -> list[Path]:
+    """The files of this export that are read, and so must not be written over."""
+    read = [Path(feature_set)] if isinstance(feature_set, (str, os.PathLike)) else []
+    if isinstance(model, (str, os.PathLike)):
+        read += [Path(model) / file for file in (MANIFEST, *MODEL_FILES.values())]
+    return read
 
 
 def _as_model(model: Any) -> Model:
@@ -128,19 +155,7 @@ def _as_model(model: Any) -> Model:
     )
 
 
-def _write_all(target: Path, written: Written) -> tuple[Path, ...]:
-    beside = []
-    for suffix, content in written.beside.items():
-        place = target.with_suffix(suffix)
-        with atomic_path(place) as temporary:
-            temporary.write_bytes(content)
-        beside.append(place)
-    with atomic_path(target) as temporary:
-        temporary.write_bytes(written.content)
-    return tuple(beside)
-
-
-def _parity(request: Request, writer: Format, written: Written, real: Any, seed: int) -> Parity:
+def _parity(request: Request, written: Written, real: Any, seed: int) -> Parity:
     """Real rows, if given, then drawn ones, with the model's scores."""
     model = request.model
     keep_missing = model.takes_missing and request.missing == "exact"
@@ -151,21 +166,35 @@ def _parity(request: Request, writer: Format, written: Written, real: Any, seed:
     rows = np.ascontiguousarray(np.concatenate([rows, drawn]))
     if not keep_missing:
         rows = np.where(np.isnan(rows), np.float32(0), rows)
+    expected = model.predict(rows)
+    _refuse_overflow(request, expected)
     facts: dict[str, Any] = {
-        "format": writer.name,
+        "format": request.target.name,
         "model": request.name,
         "sha256": digest(written.content),
-        "compares": writer.compares,
+        "sha256_beside": [digest(content) for content in written.beside.values()],
+        "compares": request.target.compares,
         "real_rows": len(rows) - len(drawn),
         "leaves_covered": covered,
     }
-    if writer.name == "ranklib" and request.feature_set is not None:
+    if request.target.name == "ranklib" and request.feature_set is not None:
         facts["feature_order"] = list(request.feature_set.features)
-    return Parity(model.feature_names, rows, lists, model.predict(rows), facts)
+    return Parity(model.feature_names, rows, lists, expected, facts)
+
+
+def _refuse_overflow(request: Request, expected: np.ndarray) -> None:
+    """Refuse scores that the engine's numbers cannot hold."""
+    limit = LARGEST if "float32" in request.target.total else np.finfo(np.float64).max
+    if not (np.abs(expected) <= limit).all():
+        raise ExportError(
+            f"Scores of this model go up to {np.abs(expected).max():.3g}, more than {request.engine} can hold "
+            f"({limit:.3g}). Train on labels of an ordinary size."
+        )
 
 
 def _real_rows(model: Model, real: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Up to MAX_REAL_ROWS rows, whole queries where the data has them, drawn at random."""
+    limit = _row_limit(model, MAX_REAL_ROWS)
     if real is None:
         return np.empty((0, model.n_features), np.float32), np.empty(0, np.int64)
     data = getattr(real, "data", real) if hasattr(real, "session_offsets") else real
@@ -173,19 +202,21 @@ def _real_rows(model: Model, real: Any, seed: int) -> tuple[np.ndarray, np.ndarr
     query = np.asarray(data.query_of_row) if hasattr(data, "query_of_row") else np.arange(len(matrix)) // DRAWN_LIST
     order = np.random.default_rng(seed).permutation(int(query.max()) + 1 if len(query) else 0)
     size = np.bincount(query, minlength=len(order))[order] if len(query) else np.empty(0, np.int64)
-    chosen = order[: max(1, int(np.searchsorted(np.cumsum(size), MAX_REAL_ROWS, side="right")))]
+    chosen = order[: max(1, int(np.searchsorted(np.cumsum(size), limit, side="right")))]
     mine = np.isin(query, chosen)
-    return matrix[mine][:MAX_REAL_ROWS], np.unique(query[mine], return_inverse=True)[1][:MAX_REAL_ROWS]
+    return matrix[mine][:limit], np.unique(query[mine], return_inverse=True)[1][:limit]
 
 
 def _drawn_rows(request: Request, written: Written, keep_missing: bool, seed: int) -> tuple[np.ndarray, float | None]:
     model = request.model
     if model.kind in ("lightgbm", "xgboost"):
-        drawn = draw_rows(forest_of(model), missing=keep_missing, reached=written.reached, seed=seed)
+        limit = _row_limit(model, MAX_DRAWN_ROWS)
+        drawn = draw_rows(forest_of(model), missing=keep_missing, reached=written.reached, limit=limit, seed=seed)
         return drawn.rows, drawn.covered
     rng = np.random.default_rng(seed)
-    width = rng.choice([0.0, 0.1, 1.0, 3.0, 30.0], size=(1000, 1))
-    rows = width * rng.normal(size=(1000, model.n_features))
+    count = _row_limit(model, 1000)
+    width = rng.choice([0.0, 0.1, 1.0, 3.0, 30.0], size=(count, 1))
+    rows = width * rng.normal(size=(count, model.n_features))
     if model.kind == "net":  # spread as the net's own inputs are
         from unskew.rankers.net_scorer import NetScorer
 
@@ -195,6 +226,5 @@ def _drawn_rows(request: Request, written: Written, keep_missing: bool, seed: in
     return rows.astype(np.float32), None
 
 
-def _is_warning(request: Request, format: str) -> bool:
-    """Notes about missing values and thresholds are warnings in engines that could surprise; others only inform."""
-    return format in ("elasticsearch", "opensearch", "solr")
+def _row_limit(model: Model, most: int) -> int:
+    return max(1, min(most, MAX_VALUES // model.n_features))

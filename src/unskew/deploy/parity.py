@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from unskew.deploy.strict_json import read_json
 from unskew.errors import ModelFileError
 
 MAX_BYTES = 1 << 31
+PARITY_SUFFIXES: Final = (".json", ".parquet")
 # Lists of drawn rows, which belong to no query, have this many.
 DRAWN_LIST = 50
 _EXPECTED, _LIST, _FACTS = "unskew:expected", "unskew:list", "unskew:facts"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,8 @@ from unskew.deploy.feature_set import FeatureSet
 from unskew.deploy.forest import Forest, forest_of
 from unskew.deploy.linear import LinearScorer, read_linear
 from unskew.deploy.model import Model
+from unskew.deploy.targets import MissingRule, Target
 from unskew.errors import ExportError
-
-FormatName = Literal["lightgbm", "elasticsearch", "opensearch", "solr", "ranklib", "vespa", "onnx", "treelite"]
-MissingRule = Literal["exact", "zero"]
 
 LARGEST = np.finfo(np.float32).max
 # Engines written in Java read JSON nested up to a thousand deep; a split takes two levels.
@@ -28,10 +25,15 @@ MAX_DEPTH = 450
 class Request:
     """What is to be written: a model under a name, for the features of an engine."""
 
+    target: Target
     model: Model
     name: str
     feature_set: FeatureSet | None = None
     missing: MissingRule = "exact"
+
+    @property
+    def engine(self) -> str:
+        return self.target.engine
 
 
 @dataclass(frozen=True)
@@ -41,32 +43,21 @@ class Written:
     content : the file itself.
     beside : further files, by the suffix that takes the place of the file's own.
     notes : what a user should know about this engine and this model.
-    upload : commands to copy; {file} stands for the file's path.
     reached : (nodes,) the thresholds the engine really compares with, where they are not the model's (Solr).
     """
 
     content: bytes
     beside: Mapping[str, bytes] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    upload: tuple[str, ...] = ()
     reached: npt.NDArray[np.float32] | None = None
 
 
-@dataclass(frozen=True)
-class Format:
-    """A line of the list of formats: its name, how its engine compares, and the function that writes it."""
-
-    name: FormatName
-    suffix: str
-    compares: str
-    write: Callable[[Request], Written]
-
-
-def exact_trees(request: Request, engine: str, *, nan: bool = True) -> Forest:
+def exact_trees(request: Request, *, nan: bool = True) -> Forest:
     """The model's trees if the engine can follow them exactly, else an ExportError with the reason and a way out.
 
     nan : whether the engine has missing values at all; one without takes them for 0.
     """
+    engine = request.engine
     if request.model.kind not in ("lightgbm", "xgboost"):
         reason = "has no layers of ELU and layer norms" if request.model.kind == "net" else "has no such linear model"
         raise ExportError(
@@ -113,12 +104,13 @@ def zero_is_special(forest: Forest) -> bool:
     return bool((forest.missing_left != (forest.threshold >= 0)).any())
 
 
-def plain_linear(request: Request, engine: str) -> LinearScorer:
+def plain_linear(request: Request) -> LinearScorer:
     """The coefficients of a linear model, if the engine can hold them: engines know no intercept."""
     scorer = read_linear(next(iter(request.model.files.values())))
     if scorer.intercept:
         raise ExportError(
-            f"{engine}'s linear models have no intercept, but this one has {scorer.intercept:g}. Export it to onnx."
+            f"{request.engine}'s linear models have no intercept, but this one has {scorer.intercept:g}. "
+            "Export it to onnx."
         )
     return scorer
 

@@ -11,7 +11,6 @@ import json
 
 from unskew.deploy.forest import Forest
 from unskew.deploy.formats.base import (
-    Format,
     Request,
     Written,
     above,
@@ -25,24 +24,21 @@ from unskew.deploy.formats.base import (
     zero_is_special,
 )
 
-_COMPARES = "float32, left iff value < split_condition; NaN follows 'missing'; float32 sum"
-_PLACE = "YOUR_FEATURE_SET"
 
-
-def _write(request: Request, engine: str) -> Written:
+def write(request: Request) -> Written:
     if request.model.kind == "linear":
-        scorer = plain_linear(request, engine)
+        scorer = plain_linear(request)
         if request.feature_set is not None:
             request.feature_set.check(request.model.feature_names, "the feature set")
         weights = dict(zip(request.model.feature_names, scorer.coefficients.tolist()))
-        return _wrapped(request, engine, "model/linear", json.dumps(weights, ensure_ascii=False), ())
-    forest = exact_trees(request, engine)
-    check_depth(forest, engine)
+        return _wrapped(request, "model/linear", json.dumps(weights, ensure_ascii=False), ())
+    forest = exact_trees(request)
+    check_depth(forest, request.engine)
     used = sorted({forest.names[feature] for feature in forest.feature.tolist()})
     if request.feature_set is not None:
         request.feature_set.check(used, "the feature set")
-    notes = _missing_notes(engine) if zero_is_special(forest) else ()
-    return _wrapped(request, engine, "model/xgboost+json", definition(forest), notes)
+    notes = _missing_notes(request.engine) if zero_is_special(forest) else ()
+    return _wrapped(request, "model/xgboost+json", definition(forest), notes)
 
 
 def definition(forest: Forest) -> str:
@@ -72,18 +68,12 @@ def definition(forest: Forest) -> str:
     return f"[{','.join(trees)}]"
 
 
-def _wrapped(request: Request, engine: str, kind: str, text: str, notes: tuple[str, ...]) -> Written:
+def _wrapped(request: Request, kind: str, text: str, notes: tuple[str, ...]) -> Written:
     body = {"model": {"name": request.name, "model": {"type": kind, "definition": text}}}
-    known = request.feature_set.name if request.feature_set is not None else None
-    command = (
-        f"curl -X POST 'http://localhost:9200/_ltr/_featureset/{known or _PLACE}/_createmodel' "
-        "-H 'Content-Type: application/json' --data-binary @{file}"
-    )
     return Written(
         content=json.dumps(body, ensure_ascii=False).encode(),
         beside={".definition.json": text.encode()},
         notes=notes,
-        upload=(command,),
     )
 
 
@@ -97,7 +87,3 @@ def _missing_notes(engine: str) -> tuple[str, ...]:
         "This model learnt where missing values go. OpenSearch follows that ('missing') only since the release that "
         "honours it per split; from 3.2 until then every missing value went to 'no', and before 3.2 it counted as 0.",
     )
-
-
-ELASTICSEARCH = Format("elasticsearch", ".json", _COMPARES, lambda request: _write(request, "Elasticsearch"))
-OPENSEARCH = Format("opensearch", ".json", _COMPARES, lambda request: _write(request, "OpenSearch"))

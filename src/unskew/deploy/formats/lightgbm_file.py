@@ -5,20 +5,14 @@ How it compares: float64, left iff value <= threshold, and a sum in float64; mis
 
 from __future__ import annotations
 
-from unskew.deploy.formats.base import Format, Request, Written
+from unskew.deploy.formats.base import Request, Written
 from unskew.errors import ExportError
 
 
-def _write(request: Request) -> Written:
+def write(request: Request) -> Written:
     if request.model.kind != "lightgbm":
         raise ExportError(
             f"A model of kind '{request.model.kind}' is not LightGBM's. Export it to "
             f"{'treelite or onnx' if request.model.kind == 'xgboost' else 'onnx'}."
         )
-    return Written(
-        content=request.model.files["model.txt"],
-        upload=("python -c \"import lightgbm; lightgbm.Booster(model_file='{file}')\"",),
-    )
-
-
-LIGHTGBM = Format("lightgbm", ".txt", "float64, left iff value <= threshold; float64 sum", _write)
+    return Written(content=request.model.files["model.txt"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from unskew.deploy.forest import Forest
-from unskew.deploy.formats.base import Format, Request, Written, exact_trees, finite
+from unskew.deploy.formats.base import Request, Written, exact_trees, finite
 from unskew.deploy.formats.base import local_numbers as numbers_in_tree
 from unskew.deploy.linear import read_linear
 from unskew.deploy.manifest import write_manifest
@@ -21,7 +21,7 @@ INPUT, OUTPUT = "features", "score"
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
 
 
-def _write(request: Request) -> Written:
+def write(request: Request) -> Written:
     require_extra("onnx", "onnx", "Exporting to ONNX")
     if request.model.kind == "net":
         from unskew.deploy.formats.onnx_net import net_graph
@@ -30,7 +30,7 @@ def _write(request: Request) -> Written:
     elif request.model.kind == "linear":
         nodes, constants = _linear_graph(request)
     else:
-        nodes, constants = tree_graph(exact_trees(request, "ONNX"))
+        nodes, constants = tree_graph(exact_trees(request))
     return Written(content=_model(request, nodes, constants), notes=(_note(request),))
 
 
@@ -154,6 +154,3 @@ def _note(request: Request) -> str:
         f"Input '{INPUT}' (float32, items × {len(request.model.feature_names)}), output '{OUTPUT}' (float32, items); "
         "the order of the features is in the model's metadata under 'feature_names'."
     )
-
-
-ONNX = Format("onnx", ".onnx", "float64, left iff value <= threshold; NaN follows missing_value_tracks_true", _write)

@@ -7,11 +7,11 @@ numbers from 1, in the order of the engine's feature set (without one, in the or
 from __future__ import annotations
 
 from unskew.deploy.forest import Forest
-from unskew.deploy.formats.base import Format, Request, Written, exact_trees, finite, float32_words, render, small_first
+from unskew.deploy.formats.base import Request, Written, exact_trees, finite, float32_words, render, small_first
 
 
-def _write(request: Request) -> Written:
-    forest = exact_trees(request, "RankLib", nan=False)
+def write(request: Request) -> Written:
+    forest = exact_trees(request, nan=False)
     order = {name: number for number, name in enumerate(request.model.feature_names, start=1)}
     note = (
         "Features are numbered from 1 in the order of the model's features; give a feature set for the engine's order."
@@ -23,7 +23,6 @@ def _write(request: Request) -> Written:
     return Written(
         content=ensemble(forest, [order[name] for name in forest.names]).encode(),
         notes=(note,),
-        upload=("java -jar RankLib.jar -load {file} -rank YOUR_DATA.txt -score scores.txt",),
     )
 
 
@@ -50,6 +49,3 @@ def ensemble(forest: Forest, numbers: list[int]) -> str:
     ]
     head = f"## LambdaMART\n## No. of trees = {len(trees)}\n## Learning rate = 1.0\n\n"
     return head + "<ensemble>\n" + "".join(written) + "</ensemble>\n"
-
-
-RANKLIB = Format("ranklib", ".xml", "float32, left iff value <= threshold; missing is 0; float32 sum", _write)

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from unskew.deploy.forest import Forest
 from unskew.deploy.formats.base import (
     LARGEST,
-    Format,
     Request,
     Written,
     check_depth,
@@ -34,15 +33,15 @@ _NEIGHBOURS = 4
 _NO_VALUE = 1e-30
 
 
-def _write(request: Request) -> Written:
+def write(request: Request) -> Written:
     if request.feature_set is not None:
         request.feature_set.check(request.model.feature_names, "the feature store")
     if request.model.kind == "linear":
-        scorer = plain_linear(request, "Solr")
+        scorer = plain_linear(request)
         weights = dict(zip(request.model.feature_names, scorer.coefficients.tolist()))
         return _wrapped(request, "LinearModel", f'{{"weights":{json.dumps(weights, ensure_ascii=False)}}}')
-    forest = exact_trees(request, "Solr")
-    check_depth(forest, "Solr")
+    forest = exact_trees(request)
+    check_depth(forest, request.engine)
     written, reached = without_slack(finite(forest.threshold))
     with_missing = zero_is_special(forest)
     notes = []
@@ -116,11 +115,4 @@ def _wrapped(
     features = json.dumps([{"name": name} for name in request.model.feature_names], ensure_ascii=False)
     name = json.dumps(request.name, ensure_ascii=False)
     content = f'{{"class":"org.apache.solr.ltr.model.{kind}","name":{name},"features":{features},"params":{params}}}'
-    command = (
-        "curl -X PUT 'http://localhost:8983/solr/YOUR_COLLECTION/schema/model-store' "
-        "-H 'Content-type:application/json' --data-binary @{file}"
-    )
-    return Written(content=content.encode(), notes=notes, upload=(command,), reached=reached)
-
-
-SOLR = Format("solr", ".json", "float32, left iff value <= threshold + 1e-6; float32 sum", _write)
+    return Written(content=content.encode(), notes=notes, reached=reached)

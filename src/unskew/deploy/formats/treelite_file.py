@@ -9,20 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from unskew.deploy.forest import Forest, forest_of
-from unskew.deploy.formats.base import Format, Request, Written, as_zero, finite, refuse_zero_as_missing
+from unskew.deploy.formats.base import Request, Written, as_zero, finite, refuse_zero_as_missing
 from unskew.errors import ExportError, require_extra
 
 
-def _write(request: Request) -> Written:
+def write(request: Request) -> Written:
     if request.model.kind not in ("lightgbm", "xgboost"):
         raise ExportError(f"Treelite holds trees, and this model ({request.model.kind}) has none. Export it to onnx.")
     forest = forest_of(request.model)
-    refuse_zero_as_missing(forest, "Treelite")
+    refuse_zero_as_missing(forest, request.engine)
     model = build(as_zero(forest) if request.missing == "zero" else forest)
-    return Written(
-        content=bytes(model.serialize_bytes()),
-        upload=("python -c \"import treelite; treelite.Model.deserialize('{file}')\"",),
-    )
+    return Written(content=bytes(model.serialize_bytes()))
 
 
 def build(forest: Forest) -> Any:
@@ -88,6 +85,3 @@ def _add_nodes(builder: Any, forest: Forest, root: int) -> None:
                 )
             todo += [right, left]
         builder.end_node()
-
-
-TREELITE = Format("treelite", ".tl", "float64, left iff value <= threshold; NaN follows default_left", _write)

@@ -12,7 +12,6 @@ import re
 
 from unskew.deploy.forest import Forest
 from unskew.deploy.formats.base import (
-    Format,
     Request,
     Written,
     above,
@@ -26,9 +25,9 @@ from unskew.errors import ExportError
 _RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_@$]*(\([^()\"]*\))?(\.[A-Za-z0-9_.]+)?")
 
 
-def _write(request: Request) -> Written:
-    forest = exact_trees(request, "Vespa")
-    check_depth(forest, "Vespa")
+def write(request: Request) -> Written:
+    forest = exact_trees(request)
+    check_depth(forest, request.engine)
     used = sorted({forest.names[feature] for feature in forest.feature.tolist()})
     if request.feature_set is not None:
         request.feature_set.check(used, "the rank profile")
@@ -44,7 +43,6 @@ def _write(request: Request) -> Written:
             "Put the file into the application package under models/ and name it in a rank profile, for example: "
             'second-phase { expression: lightgbm("FILE.json") }',
         ),
-        upload=("cp {file} YOUR_APPLICATION/models/ && vespa deploy YOUR_APPLICATION",),
     )
 
 
@@ -74,6 +72,3 @@ def dump(forest: Forest) -> str:
         f'"max_feature_idx":{len(forest.names) - 1},"objective":"lambdarank","average_output":false,'
         f'"feature_names":{names},"feature_infos":{{}},"tree_info":[{info}],"pandas_categorical":[]}}'
     )
-
-
-VESPA = Format("vespa", ".json", "float32, left iff value < threshold; NaN follows 'default_left'; float64 sum", _write)

@@ -16,22 +16,11 @@ import numpy.typing as npt
 from unskew._segments import IntArray
 from unskew.deploy.manifest import digest, read_bytes
 from unskew.deploy.parity import Parity, read_parity
-from unskew.errors import ModelFileError
+from unskew.deploy.targets import TARGETS
+from unskew.errors import ModelFileError, SettingError
 
 MAX_BYTES = 1 << 30
 TOLERANCE = 1e-6
-
-# format → the module that reads it, the package whose own runtime can run it, and whether that runtime trusts its input
-_READERS: dict[str, tuple[str, str | None, bool]] = {
-    "lightgbm": ("lightgbm_file", "lightgbm", False),
-    "elasticsearch": ("elasticsearch", None, False),
-    "opensearch": ("elasticsearch", None, False),
-    "solr": ("solr", None, False),
-    "ranklib": ("ranklib", None, False),
-    "vespa": ("vespa", None, False),
-    "onnx": ("onnx_file", "onnxruntime", True),
-    "treelite": ("treelite_file", "treelite", True),
-}
 
 Reader = Callable[[bytes, Sequence[str], npt.NDArray[np.float32]], npt.NDArray[np.float64]]
 
@@ -58,14 +47,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify_export` found: one Difference for the rule, one for the runtime if it is installed."""
+    """What `verify_export` found: one Difference for the rule, one for the runtime if it is installed.
+
+    same_file : whether this is the file, to the byte, that the parity file was written with (or the one beside it).
+    """
 
     format: str
     tolerance: float
     readings: tuple[Difference, ...]
+    same_file: bool
 
     @property
     def ok(self) -> bool:
+        """Whether scores and rankings are the model's, in every reading."""
         return all(reading.ok for reading in self.readings)
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,25 +73,35 @@ def verify_export(
 
     Scores may differ by `tolerance` times the size of the largest score (float32 engines round every sum).
     """
+    if not 0 <= tolerance < 1:
+        raise SettingError(f"tolerance must be at least 0 and below 1, but {tolerance!r} was given.")
     wanted = parity if isinstance(parity, Parity) else read_parity(parity)
     content = read_bytes(Path(file), MAX_BYTES)
     name = str(wanted.facts["format"])
-    if name not in _READERS:
-        raise ModelFileError(f"The parity file is for the format {name[:40]!r}. Known are: {', '.join(_READERS)}.")
-    module_name, runtime, trusting = _READERS[name]
-    if trusting and digest(content) != wanted.facts.get("sha256"):
+    if name not in TARGETS:
+        raise ModelFileError(f"The parity file is for the format {name[:40]!r}. Known are: {', '.join(TARGETS)}.")
+    target = TARGETS[name]
+    same_file = _is_sealed(content, wanted)
+    if target.trusting and not same_file:
         raise ModelFileError(
-            f"{file} is not the file this parity file was written for: its checksum differs. Export the model again."
+            f"{file} is not the file this parity file was written for: its checksum differs. It was edited, or it "
+            "belongs to another export. Export the model again."
         )
-    module = import_module(f"unskew.deploy.verify.{module_name}")
+    module = import_module(f"unskew.deploy.verify.{target.module}")
     readings = [("rule", module.score)]
-    if runtime is not None and find_spec(runtime) is not None:
-        readings.append((runtime, module.run))
+    if target.runtime is not None and find_spec(target.runtime) is not None:
+        readings.append((target.runtime, module.run))
     names = _engine_order(wanted)
     rows = np.zeros((len(wanted.rows), len(names)), dtype=np.float32)
     rows[:, [names.index(feature) for feature in wanted.features]] = wanted.rows
     found = tuple(_compare(by, reader, content, names, rows, wanted, tolerance) for by, reader in readings)
-    return Verification(format=name, tolerance=tolerance, readings=found)
+    return Verification(format=name, tolerance=tolerance, readings=found, same_file=same_file)
+
+
+def _is_sealed(content: bytes, parity: Parity) -> bool:
+    beside = parity.facts.get("sha256_beside", [])
+    known = [parity.facts.get("sha256"), *(beside if isinstance(beside, list) else [])]
+    return digest(content) in known
 
 
 def _engine_order(parity: Parity) -> list[str]:
