@@ -19,12 +19,12 @@ from unskew.errors import UnskewWarning
 from unskew.evaluation.gap import GapClosed, gap_closed
 from unskew.evaluation.report import Evaluation, evaluate
 from unskew.fitting import Fitted, fit_method
-from unskew.registry import resolve
 from unskew.simulation.log import Simulation, simulate, simulate_detailed
 from unskew.simulation.synthetic import synthetic_collection
 
 # Queries for training (and the production ranker), for choosing settings, for the final table.
 SPLIT = (400, 150, 250)
+METHODS = ("naive", "cfc", "default", "oracle")
 SETTINGS: dict[str, Any] = {"passes": 10, "eta": 1.0, "production": 0.02}
 
 
@@ -82,13 +82,13 @@ def run_demo(
         warnings.simplefilter("ignore", UnskewWarning)  # the checks have just said it
         diagnostics = diagnose(data.log, seed=seed)
         tell("diagnostics", diagnostics)
-        for name in dict.fromkeys(["naive", "cfc", resolve("default").name, "oracle"]):
+        for name in METHODS:
             fitted[name] = fit_method(data.log, method=name, validation=data.validation, seed=seed, n_jobs=n_jobs)
             tell("fitted", fitted[name])
     scores = {name: one.method.predict(data.test) for name, one in fitted.items()}
     evaluation = evaluate(data.test, scores, seed=seed)
     gap = {name: _gap(evaluation, name, seed) for name in fitted if name not in ("naive", "oracle")}
-    fitted[resolve("default").name].method.save(model_path)
+    fitted["default"].method.save(model_path)
     tell("evaluation", (evaluation, gap))
     return DemoResult(
         data, checks, diagnostics, fitted, evaluation, gap, log_path, model_path, time.perf_counter() - started

@@ -8,22 +8,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from unskew._options import Preset
+from unskew.control.referee import Verdict
 from unskew.data.clicks import ClickLog
 from unskew.data.holdout import HOLDOUT_SHARE, hold_out
 from unskew.data.ranking import RankingData
 from unskew.method import Method
+from unskew.recommended import Recommended
 from unskew.registry import MethodInfo, make_method, resolve
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted method and how it came about; `chosen_on` says in words what its settings were chosen on."""
+    """A fitted method and how it came about.
+
+    chosen_on : in words, what its settings were chosen on.
+    verdict : what the referee said, if the method was left to it.
+    """
 
     method: Method
     info: MethodInfo
     ranker: str
     chosen_on: str
     seconds: float
+    verdict: Verdict | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able summary for the command line and the manifest."""
@@ -32,6 +39,7 @@ class Fitted:
             "method": self.info.name,
             "ranker": self.ranker,
             "chosen_on": self.chosen_on,
+            "referee": None if self.verdict is None else self.verdict.to_dict(),
             "seconds": round(self.seconds, 3),
             "candidates": [
                 {"setting": c.setting, "score": c.score, "seconds": round(c.seconds, 3)}
@@ -65,16 +73,17 @@ def fit_method(
 ) -> Fitted:
     """Fit the named method; without validation data a fifth of the queries is held out to choose its settings on.
 
+    "default" leaves the choice to the referee; what comes back is the method that it chose.
+
     prepare : may hand the method what it need not work out itself; its settings are put back after the fit.
     """
     info = resolve(method)
     model = make_method(info.name, ranker=ranker, preset=preset, random_state=seed, n_jobs=n_jobs, **settings)
     if "progress" in model.get_params(deep=False):
         model.set_params(progress=progress)
-    held_out = ""
-    if validation is None and model.chooses:
+    was_given = validation is not None
+    if not was_given and model.chooses:
         log, validation = hold_out(log, seed=seed)
-        held_out = f"{HOLDOUT_SHARE:.0%} of the log's queries, held out: " if validation is not None else ""
     started = time.perf_counter()
     given = model.get_params(deep=False)
     if prepare is not None:
@@ -82,7 +91,13 @@ def fit_method(
     model.fit(log, validation=validation)
     model.set_params(**given)
     seconds = time.perf_counter() - started
-    return Fitted(model, info, ranker or info.rankers[0], held_out + _chosen_on(model, validation), seconds)
+    verdict = getattr(model, "verdict_", None)
+    if isinstance(model, Recommended):
+        model, validation, info = model.method_, model.validation_, resolve(model.method_.name)
+    chosen_on = _chosen_on(model, validation)
+    if validation is not None and not was_given:
+        chosen_on = f"{HOLDOUT_SHARE:.0%} of the log's queries, held out: {chosen_on}"
+    return Fitted(model, info, ranker or info.rankers[0], chosen_on, seconds, verdict)
 
 
 def _chosen_on(model: Method, validation: ClickLog | RankingData | None) -> str:

@@ -14,7 +14,7 @@ from unskew.method import Method
 Family = Literal["reference", "control function", "selection", "pairwise", "examination", "ready-made"]
 
 # What `unskew fit` uses when nobody chooses.
-DEFAULT = "position"
+DEFAULT = "default"
 
 _ANY = ("lambdamart", "dnn", "xgboost")
 
@@ -47,6 +47,14 @@ _CFC = (
 )
 
 _METHODS = (
+    MethodInfo(
+        DEFAULT,
+        "control function",
+        ("lambdamart", "dnn"),
+        "none: full-cfc or naive, by the log's own clicks",
+        "what the referee recommends on this log",
+        "unskew.recommended:Recommended",
+    ),
     MethodInfo(
         "naive",
         "reference",
@@ -186,22 +194,22 @@ _BY_NAME = {info.name: info for info in _METHODS}
 
 
 def methods() -> list[MethodInfo]:
-    """Every method, references first.
+    """Every method, the recommended one and the references first.
 
     >>> [info.name for info in methods()][:3]
-    ['naive', 'oracle', 'cfc']
+    ['default', 'naive', 'oracle']
     """
     return list(_METHODS)
 
 
 def resolve(name: str) -> MethodInfo:
-    """The method of that name; "default" is resolved to the one we recommend.
+    """The method of that name, or an error listing them.
 
-    >>> resolve("default").name == DEFAULT
-    True
+    >>> resolve("cfc").family
+    'control function'
     """
-    check_choice("method", name, [*_BY_NAME, "default"])
-    return _BY_NAME[DEFAULT if name == "default" else name]
+    check_choice("method", name, _BY_NAME)
+    return _BY_NAME[name]
 
 
 def make_method(

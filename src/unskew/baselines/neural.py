@@ -33,7 +33,7 @@ from unskew.rankers.net import (
     train,
 )
 from unskew.rankers.net_scorer import Scaling
-from unskew.rankers.neural import NeuralRanker, net_settings, preset_of, threads_of
+from unskew.rankers.neural import NeuralRanker, net_settings, rates_of, threads_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class NeuralMethod(Method):
 
     preset : "default", "paper" (10,000 steps) or "smoke".
     tune_on : what validation is judged by: "grades", "clicks", or "auto" (grades where there are any).
-    learning_rate : one rate; None tries the preset's and keeps the best by validation.
+    learning_rate : one rate, or several of which validation keeps the best; None stands for the preset's.
     list_size : positions that take part; clicks further down are not used. None: whole lists, at most 100.
     steps, hidden : training steps and hidden layers of the net, if not the preset's.
     n_jobs : threads; None leaves PyTorch's setting, -1 takes all cores.
@@ -69,7 +69,7 @@ class NeuralMethod(Method):
 
     preset: Preset = "default"
     tune_on: TuneOn = "auto"
-    learning_rate: float | None = None
+    learning_rate: float | tuple[float, ...] | None = None
     list_size: int | None = 10
     steps: int | None = None
     hidden: Sequence[int] | None = None
@@ -97,7 +97,7 @@ class NeuralMethod(Method):
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         log = by_content(log)
         judge = make_judge(validation, tune_on=self.tune_on)
-        rates = preset_of(self.preset).rates if self.learning_rate is None else (self.learning_rate,)
+        rates = rates_of(self.preset, self.learning_rate)
         shared: dict[str, Any] = {}
         fitted: list[tuple[NeuralRanker, PositionCurve]] = []
         candidates: list[Candidate] = []

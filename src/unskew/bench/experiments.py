@@ -18,9 +18,10 @@ REFERENCES = ("naive", "oracle")
 CONTROL = ("cfc", "cfc-s", "cfc-bc")
 
 _TREES = ("naive", "oracle", "cfc", "full-cfc", "pijd", "paird", "position")
+_MORE_CONTROL = ("cfc-s", "cfc-bc")
 _NEURAL = ("upe", "multr", "pal", "rem", "dla")
 _OTHER_RANKERS = ("naive/xgboost", "xgb-unbiased/xgboost", "oracle/xgboost", "pijd-linear/linear")
-EVERY = (*_TREES, *_NEURAL, *_OTHER_RANKERS)
+EVERY = (*_TREES, *_MORE_CONTROL, *_NEURAL, *_OTHER_RANKERS)
 # The neural methods of a sweep in the default preset: what naive, the paper, its closest rival and grades come to.
 _SWEEP = (
     *(f"{name}/lambdamart" for name in _TREES),
@@ -88,7 +89,7 @@ _FEW = ("naive", "oracle", "cfc", "position")
 _TERMS = ("full-cfc:terms=T", "full-cfc:terms=phi")
 _HIDDEN_METHODS = ("naive", "oracle", "cfc", "cfc-s", "full-cfc", *_TERMS, "position")
 _TRUTH_TREES = (
-    *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "full-cfc", "pijd", "paird", "position")),
+    *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "default", "pijd", "paird", "position")),
     "xgb-unbiased/xgboost",
 )
 _TRUTH_ALL = (

@@ -20,7 +20,7 @@ RATES: Mapping[str, tuple[float, ...]] = {
     "dnn": (0.05, 0.02, 0.1, 0.01),
 }
 # Methods that choose their settings and average their models by themselves.
-SELF_TUNED = ("full-cfc",)
+SELF_TUNED = ("full-cfc", "default")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -107,38 +106,28 @@ class _Fit:
 
 
 def _fit_best(material: Material, unit: Unit, log: ClickLog, threads: int) -> _Fit:
-    """Fit with every learning rate and keep the model that validation likes best; of equals the first."""
-    tried: list[dict[str, Any]] = []
-    best: tuple[float, Method, dict[str, Any] | None] | None = None
-    stage_one, started = 0.0, time.perf_counter()
-    for rate in unit.rates or (None,):
-        options = dict(unit.options)
-        if unit.method in CONTROL and log is material.log:
-            # Fitted once for all units of this log that need it, and timed apart.
-            options["stage_one"], stage_one = material.stage_one(options.get("stage_one", "ridge"), unit.seed, threads)
-        model = _method(unit, options, rate, threads)
-        model.fit(log, validation=material.validation)
-        told = {} if rate is None else {"learning_rate": rate}
-        tried += [{"setting": {**told, **c.setting}, "score": c.score} for c in model.candidates_]
-        score, top = max(
-            ((_score(c), {**told, **c.setting}) for c in model.candidates_), key=itemgetter(0), default=(-np.inf, None)
-        )
-        if best is None or score > best[0]:
-            best = score, model, top
-    assert best is not None
+    """Fit with every learning rate; the method keeps what validation likes best, of equals the first."""
+    options, stage_one = dict(unit.options), 0.0
+    if unit.method in CONTROL and log is material.log:
+        # Fitted once for all units of this log that need it, and timed apart.
+        options["stage_one"], stage_one = material.stage_one(options.get("stage_one", "ridge"), unit.seed, threads)
+    started = time.perf_counter()
+    model = _method(unit, options, threads).fit(log, validation=material.validation)
     seconds = time.perf_counter() - started
-    return _Fit(best[1], tried, best[2], stage_one, seconds)
+    tried = [{"setting": c.setting, "score": c.score} for c in model.candidates_]
+    best = max(model.candidates_, key=_score, default=None)
+    return _Fit(model, tried, None if best is None else best.setting, stage_one, seconds)
 
 
 def _score(candidate: Candidate) -> float:
     return -np.inf if candidate.score is None else candidate.score
 
 
-def _method(unit: Unit, options: dict[str, Any], rate: float | None, threads: int) -> Method:
-    """The unit's method; a learning rate and a net's settings go to the ranker, or to a method that is its own."""
+def _method(unit: Unit, options: dict[str, Any], threads: int) -> Method:
+    """The unit's method; learning rates and a net's settings go to the ranker, or to a method that is its own."""
     model = make_method(unit.method, preset=unit.preset, random_state=unit.seed, n_jobs=threads)
     known = model.get_params(deep=False)
-    own = {**dict(unit.net), **({"learning_rate": rate} if rate else {})}
+    own = {**dict(unit.net), **({"learning_rate": unit.rates} if unit.rates else {})}
     if "ranker" in known and unit.ranker in RANKERS:
         options["ranker"] = unit.ranker
         if own and unit.method not in SELF_TUNED:

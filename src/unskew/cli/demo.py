@@ -31,10 +31,10 @@ def demo_command(
     Example: [bold]unskew demo --out demo[/bold]
     """
     from unskew.demo import run_demo
+    from unskew.registry import DEFAULT
 
     voice = Voice(json, quiet)
     result = run_demo(out, seed=seed, n_jobs=jobs, tell=lambda step, thing: _tell(voice, step, thing))
-    default = next(reversed([name for name in result.fitted if name != "oracle"]))
     written = {"log": result.log_path, "model": result.model_path}
     if report:
         written |= _report(result, out, seed)
@@ -47,7 +47,7 @@ def demo_command(
         {
             "out": str(out),
             **{what: str(path) for what, path in written.items()},
-            "default": default,
+            "default": result.fitted[DEFAULT].info.name,
             "seconds": round(result.seconds, 3),
             "diagnostics": result.diagnostics.to_dict(),
             "evaluation": result.evaluation.to_dict(),
@@ -85,6 +85,8 @@ def _tell(voice: Voice, step: str, thing: Any) -> None:
             colour = {"fine": "green", "weak": "yellow", "bad": "red"}[finding.level]
             voice.say(Text.assemble("  ", (finding.level, colour), f" {finding.about}: {finding.text}"))
     elif step == "fitted":
+        if thing.verdict is not None:
+            voice.say(Text.assemble(("The referee", "bold"), f": {thing.verdict.text}"))
         voice.say(f"[bold]Fitted[/bold] {thing.info.name} in {thing.seconds:.1f} s")
     elif step == "evaluation":
         voice.say(_table(*thing))

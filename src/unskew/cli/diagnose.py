@@ -14,6 +14,7 @@ from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 from unskew.control.diagnostics import Diagnostics
+from unskew.control.referee import Verdict
 
 COLOURS = {"fine": "green", "weak": "yellow", "bad": "bold red"}
 VERDICTS = {
@@ -32,6 +33,9 @@ def diagnose_command(
     stage_one: Annotated[StageOneName, typer.Option(help="What explains the rank.")] = "ridge",
     rank_target: Annotated[RankTarget, typer.Option(help="Scale of the rank.")] = "global",
     placebo: Annotated[bool, typer.Option("--placebo", help="Also fit with permuted residuals, to compare.")] = False,
+    referee: Annotated[
+        bool, typer.Option("--referee/--no-referee", help="Also compare click models on held-out clicks.")
+    ] = True,
     figure: Annotated[Path | None, typer.Option(help="Write a figure: .png, .svg, .pdf or .html.")] = None,
     json: Json = False,
     seed: Seed = 0,
@@ -44,6 +48,7 @@ def diagnose_command(
     """
     from unskew.control.diagnostics import diagnose
     from unskew.control.placebo import placebo as run_placebo
+    from unskew.control.referee import recommend
 
     voice = Voice(json, quiet)
     read = columns.read(log)
@@ -51,6 +56,12 @@ def diagnose_command(
     document = found.to_dict()
     voice.say(_findings(found))
     voice.say(_numbers(found))
+    if referee:
+        with voice.progress("Asking the referee"):
+            verdict = recommend(read, seed=seed)
+        document["referee"] = verdict.to_dict()
+        voice.say(_specifications(verdict))
+        voice.say(Text.assemble(("The referee", "bold"), f": {verdict.text}"))
     if placebo:
         compared = run_placebo(read, seed=seed)
         document["placebo"] = compared.to_dict()
@@ -71,6 +82,19 @@ def _findings(found: Diagnostics) -> Table:
     table.add_column(overflow="fold")
     for finding in found.findings:
         table.add_row(Text(finding.level, COLOURS[finding.level]), finding.about, Text(finding.text))
+    return table
+
+
+def _specifications(verdict: Verdict) -> Table:
+    """What each click model says about clicks it did not see."""
+    table = Table(box=None, pad_edge=False, header_style="dim", title="Click models on held-out clicks")
+    table.add_column("model")
+    for name in ("log-likelihood", "gain", "interval"):
+        table.add_column(name, justify="right")
+    for one in verdict.specifications:
+        gain = "" if one.against is None else f"{one.gain:+.1f}"
+        interval = "" if one.against is None else f"{one.low:+.1f} to {one.high:+.1f}"
+        table.add_row(one.name, f"{one.log_likelihood:.1f}", gain, interval, style="bold" if one.found else "")
     return table
 
 

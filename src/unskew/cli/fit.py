@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from unskew._options import Engine, Preset, RankerName, TuneOn
 from unskew.cli import app
@@ -70,7 +71,8 @@ def fit_command(
 ) -> None:
     """Learn a ranking model from a click log and save it as a folder.
 
-    Without --valid or --judged a fifth of the log's queries is held out to choose settings on.
+    Without --method the referee looks at the log's own clicks and decides whether, and how, to correct them. Without
+    --valid or --judged a fifth of the log's queries is held out to choose settings on, where a method needs that.
 
     Example: [bold]unskew fit log.parquet --out model --method cfc[/bold]
     """
@@ -122,6 +124,8 @@ def fit_command(
 
 def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     voice.say(f"[bold]{fitted.info.name}[/bold] with {fitted.ranker}, {fitted.seconds:.1f} s → {out}")
+    if fitted.verdict is not None:
+        voice.say(Text.assemble(("The referee", "bold"), f": {fitted.verdict.text}"))
     voice.say(f"Settings chosen on {fitted.chosen_on}.")
     if len(fitted.method.candidates_) > 1:
         voice.say(_candidates(fitted))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
@@ -116,22 +116,26 @@ def fit_clicks(
     settings: TreeSettings | None = None,
     seed: int = 0,
     threads: int = 0,
-    data: lgb.Dataset | None = None,
+    shared: dict[str, Any] | None = None,
 ) -> ClickFit:
     """Fit the click model; without `position` all positions are taken to be seen alike.
 
     terms : makes the control columns of the table's rows; h is a weighted sum of them.
-    data : the table's features binned, if that was done before.
+    shared : what fits to the same table, folds and seed have in common (binned features, m(x)); the first leaves it.
     """
     table = click_table(log) if table is None else table
     settings = PRESETS["default"] if settings is None else settings
     fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
     basis = PositionBasis.up_to(table.longest if position else 1)
     features = log.data.features
-    if data is None:
-        data = binned(DesignMatrix(features, table.row), threads=threads)
+    shared = {} if shared is None else shared
+    if "data" not in shared:
+        shared["data"] = binned(DesignMatrix(features, table.row), threads=threads)
+    data = shared["data"]
     sample = Sample.of(features, table, basis, terms=None if terms is None else terms(table), seed=seed)
-    place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
+    if "place" not in shared:
+        shared["place"] = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
+    place = shared["place"]
     additive = fit_additive_stage(sample, fold, place.held_out)
     given = additive.effect @ basis.columns(table.position).T
     if sample.terms is not None:

@@ -131,6 +131,7 @@ def judge_log(
     settings = replace(settings, rounds=min(settings.rounds, budget.rounds))
     whole = click_table(log)
     table = _within(whole, budget.queries, seed)
+    shared: dict[str, Any] = {}
     fit, plain = (
         fit_clicks(
             log,
@@ -140,6 +141,7 @@ def judge_log(
             settings=settings,
             seed=seed,
             threads=threads,
+            shared=shared,
         )
         for position in (True, False)
     )

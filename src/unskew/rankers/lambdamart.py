@@ -19,7 +19,8 @@ from unskew.data.design import DesignMatrix
 from unskew.errors import DataError, NotFittedError, check_choice
 from unskew.rankers.base import Judge, RankerState
 from unskew.rankers.binned import BLOCK, binned
-from unskew.rankers.trees import check_lists, choose_stage, several, stages_of
+from unskew.rankers.race import Finish, Race, race_of
+from unskew.rankers.trees import StageWatch, check_lists, several, stages_of
 
 # `unjudged`: the number of trees when there is nothing to choose by.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -153,13 +154,39 @@ class LambdaMART(BaseEstimator):
             data.set_position(np.asarray(position, dtype=np.int32))
         params = self._params(design, verbosity=2 if effect else -1)
         params["objective"] = self._objective(labels, sizes, weight, position)
-        with _position_effects(listen=effect) as effects:
-            self.booster_ = lgb.train(params, data, num_boost_round=stages[-1])
         self.n_plain_, self.n_terms_ = design.n_plain, design.n_terms
-        grown = self.booster_.current_iteration()  # fewer than asked for, when nothing is left to split
-        self.stage_, self.judged_ = choose_stage(self._scores, sorted({min(s, grown) for s in stages}), judge)
+        with _position_effects(listen=effect) as effects:
+            self.stage_, self.judged_ = self._train(params, data, stages, judge, race_of(cache))
         self.position_effect_ = effects[min(self.stage_, len(effects)) - 1] if effects else None
         return self
+
+    def _train(
+        self, params: dict[str, Any], data: lgb.Dataset, stages: Sequence[int], judge: Judge | None, race: Race | None
+    ) -> tuple[int, float | None]:
+        """Grow the trees and look at every stage on the way: the best one and its value."""
+        pace, given_up = params["learning_rate"], False
+
+        def stop_when_hopeless(env: Any) -> None:
+            nonlocal given_up
+            self.booster_, stage = env.model, env.iteration + 1
+            if watch is None or stage not in stages or env.model.current_iteration() == watch.at:
+                return
+            best = watch.look(env.model.current_iteration())
+            if race is not None and stage < stages[-1] and race.hopeless(pace, stage, best):
+                given_up = True
+                raise lgb.callback.EarlyStopException(env.iteration, [])
+
+        watch = None if judge is None else StageWatch(self._scores, judge)
+        self.booster_ = lgb.train(params, data, num_boost_round=stages[-1], callbacks=[stop_when_hopeless])
+        grown = self.booster_.current_iteration()  # fewer than asked for, when nothing is left to split
+        if watch is None:
+            return min(stages[-1], grown), None
+        if not given_up:
+            if watch.at < grown or not watch.path:
+                watch.look(grown)
+            if race is not None:
+                race.finished.append(Finish(pace, watch.path))
+        return watch.stage, watch.best
 
     def predict(self, design: DesignMatrix) -> npt.NDArray[np.float64]:
         """(n,) scores, larger is better."""

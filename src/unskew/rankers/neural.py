@@ -34,6 +34,7 @@ from unskew.rankers.net import (
     train,
 )
 from unskew.rankers.net_scorer import CHUNK, MODEL_FILE, NetScorer, Scaling, write_tensors
+from unskew.rankers.trees import several
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class NeuralRanker(BaseEstimator):
     preset : "paper" is the published setting ([512, 256, 128] units, 10,000 steps); "default" reaches its quality with
         [128, 64] units in a tenth of the steps.
     hidden : units of the hidden layers.
-    learning_rate : one rate; None lets `grid` offer the preset's.
+    learning_rate : a rate, or several for `grid`; None stands for the preset's.
     steps, batch_lists : how many steps of how many lists, drawn with replacement.
     list_size : train on the top so many items of every list; None takes whole lists, at most 100 items.
     gain : what a label counts as target: "linear", the label itself; "exponential", 2^label − 1.
@@ -86,7 +87,7 @@ class NeuralRanker(BaseEstimator):
         *,
         preset: Preset = "default",
         hidden: Sequence[int] | None = None,
-        learning_rate: float | None = None,
+        learning_rate: float | tuple[float, ...] | None = None,
         steps: int | None = None,
         batch_lists: int = 256,
         list_size: int | None = 10,
@@ -108,10 +109,7 @@ class NeuralRanker(BaseEstimator):
 
     def grid(self) -> Sequence[Self]:
         """One ranker per learning rate worth trying."""
-        if self.learning_rate is not None:
-            return [self]
-        rates = preset_of(self.preset).rates
-        return [clone(self).set_params(learning_rate=rate) for rate in rates]
+        return [clone(self).set_params(learning_rate=rate) for rate in rates_of(self.preset, self.learning_rate)]
 
     def fit(
         self,
@@ -195,10 +193,15 @@ def preset_of(name: str) -> NetPreset:
     return PRESETS[name]
 
 
+def rates_of(preset: str, given: float | Sequence[float] | None) -> tuple[float, ...]:
+    """The learning rates worth trying: those given, else the preset's."""
+    return preset_of(preset).rates if given is None else several(given)
+
+
 def net_settings(settings: Any) -> tuple[Schedule, tuple[int, ...]]:
     """Schedule and hidden layers of anything with the settings preset, hidden, learning_rate and steps."""
     preset = preset_of(settings.preset)
-    rate = preset.rates[0] if settings.learning_rate is None else settings.learning_rate
+    rate = rates_of(settings.preset, settings.learning_rate)[0]
     steps = preset.steps if settings.steps is None else settings.steps
     hidden = preset.hidden if settings.hidden is None else tuple(settings.hidden)
     if steps < 1 or rate <= 0 or not hidden:

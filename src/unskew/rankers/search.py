@@ -16,6 +16,7 @@ from unskew.data.design import DesignMatrix
 from unskew.errors import SettingError
 from unskew.method import Candidate
 from unskew.rankers.base import Judge, Ranker
+from unskew.rankers.race import start_race
 
 Progress = Callable[..., None]
 
@@ -65,9 +66,11 @@ def search(
     """Fit the trials one after another; the best fitted ranker, its trial, and how each candidate did.
 
     Without a judge nothing can be compared, so the first trial is fitted to its last stage and the rest is left.
-    Trials may come from a generator: then only one design exists at a time. Of equals the first wins.
+    Trials may come from a generator: then only one design exists at a time. Of equals the first wins. Candidates that
+    cannot be expected to win any more are given up early (`rankers/race.py`).
     """
     cache = {} if cache is None else cache
+    start_race(cache)
     best: tuple[Any, Trial] | None = None
     top = -np.inf
     candidates: list[Candidate] = []

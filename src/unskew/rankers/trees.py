@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,23 +29,44 @@ def stages_of(ranker: Any, presets: Mapping[str, Mapping[str, Any]], judge: Judg
     return stages if judge is not None else stages[-1:]
 
 
-def choose_stage(
-    scores_of: Callable[[DesignMatrix, int, int], npt.NDArray[np.float64]], stages: Sequence[int], judge: Judge | None
-) -> tuple[int, float | None]:
-    """The number of trees that the judge likes best, and its value; every tree is evaluated once.
+@dataclass
+class StageWatch:
+    """Looks at a forest with 25, 50, … trees through the judge's eyes; every tree is evaluated once.
 
     scores_of : (design, start, stop) → the sum of trees start … stop - 1. Of equals the fewest trees win.
     """
+
+    scores_of: Callable[[DesignMatrix, int, int], npt.NDArray[np.float64]]
+    judge: Judge
+    stage: int = 0
+    best: float = -np.inf
+    path: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.at = 0
+        self._scores = np.zeros(len(self.judge.features))
+
+    def look(self, stop: int) -> float:
+        """Judge the first `stop` trees; the best value so far."""
+        self._scores += self.scores_of(self.judge.features, self.at, stop)
+        self.at = stop
+        value = float(self.judge(self._scores))
+        if value > self.best or not self.stage:
+            self.best, self.stage = value, stop
+        self.path[stop] = self.best
+        return self.best
+
+
+def choose_stage(
+    scores_of: Callable[[DesignMatrix, int, int], npt.NDArray[np.float64]], stages: Sequence[int], judge: Judge | None
+) -> tuple[int, float | None]:
+    """The number of trees that the judge likes best, and its value."""
     if judge is None:
         return stages[-1], None
-    scores = np.zeros(len(judge.features))
-    best, chosen = -np.inf, stages[-1]
-    for start, stop in pairwise([0, *stages]):
-        scores += scores_of(judge.features, start, stop)
-        value = float(judge(scores))
-        if value > best:
-            best, chosen = value, stop
-    return chosen, best
+    watch = StageWatch(scores_of, judge)
+    for stage in stages:
+        watch.look(stage)
+    return watch.stage, watch.best
 
 
 def several(value: Any) -> tuple[Any, ...]:

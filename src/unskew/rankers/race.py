@@ -1,0 +1,58 @@
+"""Giving up candidates that cannot be expected to win any more, so that a search costs less than its candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+_KEY = "race"
+
+
+@dataclass(frozen=True)
+class Finish:
+    """A candidate that was trained to its end: its pace (learning rate), and the best value up to every stage."""
+
+    pace: float
+    path: dict[int, float]
+
+    def rise_after(self, stage: int) -> float:
+        """How much better it became after that many trees."""
+        known = [best for at, best in self.path.items() if at <= stage]
+        return max(self.path.values()) - (known[-1] if known else min(self.path.values()))
+
+
+@dataclass
+class Race:
+    """What a search knows about the candidates so far.
+
+    A candidate is given up when it would lose even if it rose from here as much as any before it did, and `room` more.
+    Only candidates of its own pace or slower count as "before it": what learns faster has less left to learn. Nobody
+    is given up before `earliest` trees. This is a rule of thumb; benchmarks/bench_control.py checks that the choice is
+    that of the whole search.
+
+    >>> race = Race(finished=[Finish(0.1, {100: 0.50, 300: 0.52})])
+    >>> race.hopeless(0.1, 100, 0.49), race.hopeless(0.1, 100, 0.51)
+    (True, False)
+    """
+
+    room: float = 0.005
+    earliest: int = 100
+    finished: list[Finish] = field(default_factory=list)
+
+    def hopeless(self, pace: float, stage: int, best: float) -> bool:
+        """Whether a candidate that reached `best` with so many trees may be given up."""
+        before = [one.rise_after(stage) for one in self.finished if one.pace <= pace]
+        if stage < self.earliest or not before:
+            return False
+        leader = max(max(one.path.values()) for one in self.finished)
+        return best + max(before) + self.room < leader
+
+
+def start_race(cache: dict[Any, Any]) -> None:
+    """Let the fits that share this cache compete."""
+    cache[_KEY] = Race()
+
+
+def race_of(cache: dict[Any, Any] | None) -> Race | None:
+    """The race of a search, if the fit is part of one."""
+    return None if cache is None else cache.get(_KEY)

@@ -1,0 +1,77 @@
+"""The method `default`: what the referee recommends on the log at hand."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from unskew._options import Preset, TuneOn
+from unskew.baselines.naive import Naive
+from unskew.control.full import FullControlFunction
+from unskew.control.referee import Verdict, recommend
+from unskew.data.clicks import ClickLog
+from unskew.data.holdout import hold_out
+from unskew.data.ranking import RankingData
+from unskew.errors import UnskewWarning
+from unskew.method import Method, Outcome
+
+
+class Recommended(Method):
+    """Ask the referee, then fit what it says: the full control function, or naive where no correction is needed.
+
+    The referee looks at clicks alone and spends a fixed budget (`unskew.control.referee.Budget`).
+
+    ranker : "lambdamart" or "dnn".
+    preset : "default", "paper" or "smoke".
+    tune_on : what validation is judged by if naive is recommended; the full control function holds out clicks itself.
+
+    Learnt: verdict_ (what the referee said, and why), method_ (the fitted method), validation_ (what it chose on).
+
+    >>> from unskew.simulation.log import simulate
+    >>> from unskew.simulation.synthetic import synthetic_collection
+    >>> log = simulate(synthetic_collection(60, longest=15, typical=10, features=8), seed=1)
+    >>> Recommended(preset="smoke", n_jobs=1).fit(log).method_.name
+    'full-cfc'
+    """
+
+    name: ClassVar[str] = "default"
+    chooses: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        ranker: Any = "lambdamart",
+        preset: Preset = "default",
+        tune_on: TuneOn = "auto",
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.ranker = ranker
+        self.preset = preset
+        self.tune_on = tune_on
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
+        self._make(FullControlFunction)._check_settings()
+        verdict = self.verdict_ = recommend(log, preset=self.preset, seed=self.random_state, n_jobs=self.n_jobs)
+        method = self.method_ = self._method(verdict)
+        if validation is None and method.chooses:
+            log, validation = hold_out(log, seed=self.random_state)
+        self.validation_ = validation
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnskewWarning)  # about the log: said before this method began
+            method.fit(log, validation=validation)
+        outcome = method.outcome_
+        method.outcome_ = replace(outcome, extra={**outcome.extra, "referee": verdict.to_dict()})
+        return method.outcome_
+
+    def _method(self, verdict: Verdict) -> Method:
+        if verdict.method == "naive":
+            return self._make(Naive)
+        method = self._make(FullControlFunction).set_params(**verdict.settings)
+        return method.reuse(verdict.fit)
+
+    def _make(self, kind: Any) -> Any:
+        return kind(**self.get_params(deep=False))

@@ -1,0 +1,87 @@
+"""Giving candidates up: the rule itself, and that a search still chooses what the whole search chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unskew.data.design import DesignMatrix
+from unskew.data.lists import training_lists
+from unskew.evaluation.judge import make_judge
+from unskew.rankers import race as racing
+from unskew.rankers.lambdamart import LambdaMART
+from unskew.rankers.race import Finish, Race
+from unskew.rankers.search import search, trials_of
+from unskew.simulation.log import simulate
+from unskew.simulation.synthetic import synthetic_collection
+
+
+def test_a_rise_is_measured_from_the_last_stage_known() -> None:
+    one = Finish(0.1, {50: 0.40, 100: 0.45, 300: 0.47})
+    assert one.rise_after(50) == pytest.approx(0.07)
+    assert one.rise_after(200) == pytest.approx(0.02)
+    assert one.rise_after(300) == 0.0
+    assert one.rise_after(10) == pytest.approx(0.07)  # nothing is known so early: the whole way
+
+
+def test_nobody_is_given_up_without_reason() -> None:
+    assert not Race().hopeless(0.1, 300, -1.0)  # the first of all
+    race = Race(finished=[Finish(0.1, {100: 0.50, 300: 0.52})])
+    assert not race.hopeless(0.1, 50, 0.1)  # too early to tell
+    assert not race.hopeless(0.05, 100, 0.1)  # slower than anyone before: it may rise later
+    assert not race.hopeless(0.1, 100, 0.496)  # 0.496 + 0.02 + 0.005 > 0.52
+    assert race.hopeless(0.1, 100, 0.494)
+    assert race.hopeless(0.2, 100, 0.494)
+
+
+def test_the_leader_is_the_best_of_all() -> None:
+    race = Race(finished=[Finish(0.1, {100: 0.3, 300: 0.31}), Finish(0.2, {100: 0.6, 300: 0.6})])
+    # Only the slower one is a precedent for its rise, but it has to beat them both.
+    assert race.hopeless(0.1, 100, 0.58)
+    assert not race.hopeless(0.1, 100, 0.586)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_choice_of_the_whole_search(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty settings, most of them poor: the race gives some up and still finds the best."""
+    log = simulate(synthetic_collection(60, features=8, seed=seed), passes=5, seed=seed)
+    judge = make_judge(synthetic_collection(30, features=8, seed=seed + 50))
+    lists = training_lists(log)
+    noise = np.random.default_rng(seed).normal(size=log.data.features.shape).astype(np.float32)
+
+    def trials() -> Any:
+        ranker = LambdaMART(preset="smoke", trees=(20, 100, 200), learning_rate=(0.05, 0.1), n_jobs=1)
+        # Designs whose features say less and less about relevance.
+        for number, share in enumerate((0.0, 0.5, 2.0, 8.0, 100.0)):
+            design = DesignMatrix(log.data.features + share * noise, lists.row)
+            yield from trials_of(ranker, design, lists.label, lists.sizes, weight=lists.weight, setting={"n": number})
+
+    raced, trial, candidates = search(trials(), judge)
+    monkeypatch.setattr(racing.Race, "hopeless", lambda *given: False)
+    whole, expected, every = search(trials(), judge)
+    assert trial.setting == expected.setting
+    assert raced.stage_ == whole.stage_
+    assert raced.judged_ == whole.judged_
+    assert len(candidates) == len(every)
+
+
+def test_one_that_was_given_up_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = simulate(synthetic_collection(40, features=8, seed=3), passes=3, seed=3)
+    judge = make_judge(synthetic_collection(20, features=8, seed=60))
+    lists = training_lists(log)
+    monkeypatch.setattr(racing.Race, "hopeless", lambda self, pace, stage, best: bool(self.finished) and stage == 100)
+    ranker = LambdaMART(preset="smoke", trees=(50, 100, 200), learning_rate=(0.1, 0.11), n_jobs=1)
+    trials = trials_of(ranker, DesignMatrix(log.data.features, lists.row), lists.label, lists.sizes)
+    trained: list[int] = []
+    train = LambdaMART._train
+
+    def count(self: LambdaMART, *given: Any) -> Any:
+        found = train(self, *given)
+        trained.append(self.booster_.current_iteration())
+        return found
+
+    monkeypatch.setattr(LambdaMART, "_train", count)
+    search(trials, judge)
+    assert trained == [200, 100]
