@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +20,7 @@ import pytest
 
 import unskew
 from unskew.data.ranking import RankingData
-from unskew.deploy.manifest import digest
+from unskew.deploy.manifest import SEAL, digest, seal
 from unskew.deploy.model import Model, load
 from unskew.errors import FeatureError, ModelFileError, OutputError
 from unskew.rankers.base import RankerState
@@ -121,7 +123,7 @@ def test_scoring_imports_nothing_of_the_training_side(models: Models, tmp_path: 
 def test_the_manifest_tells_where_a_model_came_from(models: Models, tmp_path: Path) -> None:
     models["plain"].save(tmp_path / "model")
     manifest = json.loads((tmp_path / "model/manifest.json").read_text())
-    assert manifest["format_version"] == 1
+    assert manifest["format_version"] == 2
     assert set(manifest["libraries"]) >= {"unskew", "numpy", "lightgbm"}
     assert manifest["folded"]["term_gain"] > 0.1
     assert manifest["files"]["model.txt"]["sha256"] == digest((tmp_path / "model/model.txt").read_bytes())
@@ -144,8 +146,10 @@ def test_saving_is_all_or_nothing(models: Models, tmp_path: Path) -> None:
 
 
 def _change(folder: Path, **values: object) -> None:
+    """Edit the manifest as someone who makes the checksum fit: what is wrong must be found all the same."""
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    document = json.loads(path.read_text()) | values
+    path.write_text(json.dumps(document | {SEAL: seal(document)}))
 
 
 @pytest.mark.parametrize(
@@ -160,6 +164,7 @@ def _change(folder: Path, **values: object) -> None:
         (lambda f: (f / "manifest.json").write_text("{}"), "not the manifest"),
         (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe"), "not UTF-8|not JSON"),
         (lambda f: _change(f, format_version=99), r"newer unskew.*pip install -U"),
+        (lambda f: _change(f, format_version=0), "format_version"),
         (lambda f: _change(f, kind="pickle"), "unknown kind"),
         (lambda f: _change(f, features=["a", "a"]), "each once"),
         (lambda f: _change(f, features=["a"]), "takes 5 features"),
@@ -181,3 +186,92 @@ def test_a_damaged_folder_is_refused(
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="unskew fit"):
         load(tmp_path / "nothing")
+
+
+def _edit(folder: Path, old: str, new: str) -> None:
+    path = folder / "manifest.json"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_an_edited_manifest_is_refused(models: Models, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    for old, new in [
+        ('"age",', '"edge",'),
+        ('"pagerank",\n    "attribute(price)"', '"attribute(price)",\n    "pagerank"'),
+    ]:
+        models["plain"].save(folder)
+        _edit(folder, old, new)
+        with pytest.raises(ModelFileError, match=r"manifest\.json is not the manifest that was saved: its checksum"):
+            load(folder)
+    models["plain"].save(folder)
+    _edit(folder, SEAL, "other")  # taking the checksum out is an edit too
+    with pytest.raises(ModelFileError, match="checksum differs"):
+        load(folder)
+    models["plain"].save(folder)
+    _edit(folder, "\n", "\n ")  # laid out anew it says the same
+    assert load(folder).manifest == models["plain"].manifest
+
+
+def test_folders_of_the_first_format_still_load(models: Models, candidates: np.ndarray, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    models["plain"].save(folder)
+    document = json.loads((folder / "manifest.json").read_text())
+    del document[SEAL]
+    (folder / "manifest.json").write_text(json.dumps(document | {"format_version": 1}))
+    old = load(folder)
+    np.testing.assert_array_equal(old.predict(candidates), models["plain"].predict(candidates))
+    (folder / "model.txt").write_bytes(models["plain"].files["model.txt"].replace(b"leaf_value=", b"leaf_value=1", 1))
+    with pytest.raises(ModelFileError, match="cut short or edited"):
+        load(folder)
+    old.save(folder)
+    assert json.loads((folder / "manifest.json").read_text())["format_version"] == 2
+    np.testing.assert_array_equal(load(folder).predict(candidates), models["plain"].predict(candidates))
+
+
+def test_saving_again_keeps_what_a_user_put_into_the_folder(models: Models, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    models["plain"].save(folder)
+    (folder / "notes.md").write_text("what we measured")
+    with pytest.raises(OutputError, match=r"other things in it \(notes\.md\)"):
+        models["plain"].save(folder)
+    assert (folder / "notes.md").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u200bb", "\ufeffquery", "a\x00b", "a\x1b[31m", "é ü", "", "a=b", "😀", "a\nb", 'a"b']
+)
+def test_any_text_is_a_feature_name(
+    make_booster: Callable[..., lgb.Booster], make_model: Callable[..., Model], tmp_path: Path, name: str
+) -> None:
+    names = (name, "b", "c", "d", "e")
+    model = make_model(make_booster(trees=3), names)
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.feature_names == names
+    rows = np.ones((2, 5), dtype=np.float32)
+    np.testing.assert_array_equal(loaded.predict(pl.DataFrame(dict(zip(names, rows.T)))), model.predict(rows))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [(("\ud800", *"bcde"), "Rename"), (("a", "a", *"cde"), "'a' is there twice")]
+)
+def test_names_that_no_file_can_hold_are_refused(
+    make_booster: Callable[..., lgb.Booster], make_model: Callable[..., Model], names: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(FeatureError, match=message):
+        make_model(make_booster(trees=3), names)
+
+
+def test_a_frame_with_a_column_twice_is_refused(models: Models, candidates: np.ndarray) -> None:
+    names = models["plain"].feature_names
+    twice = pd.DataFrame(np.hstack([candidates, candidates[:, :1]]), columns=[*names, names[0]])
+    with pytest.raises(FeatureError, match="there twice"):
+        models["plain"].predict(twice)
+
+
+@pytest.mark.parametrize("kind", ["plain", "linear"])
+def test_a_model_can_be_sent_to_another_process(models: Models, candidates: np.ndarray, kind: str) -> None:
+    for again in (pickle.loads(pickle.dumps(models[kind])), copy.deepcopy(models[kind])):
+        np.testing.assert_array_equal(again.predict(candidates), models[kind].predict(candidates))

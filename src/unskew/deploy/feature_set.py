@@ -39,7 +39,10 @@ def read_feature_set(path: str | os.PathLike[str]) -> FeatureSet:
     >>> _names([{"name": "bm25"}, {"name": "pagerank"}])
     ('bm25', 'pagerank')
     """
-    document = read_json(read_bytes(Path(path), MAX_BYTES), f"The feature set {path}")
+    document = read_json(
+        read_bytes(Path(path), MAX_BYTES, "Name the engine's feature-set file, or leave it out."),
+        f"The feature set {path}",
+    )
     name = None
     for key in ("_source", "featureset"):
         if isinstance(document, dict) and isinstance(document.get(key), dict):

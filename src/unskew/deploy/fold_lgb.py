@@ -235,11 +235,12 @@ def _without_stale(parameters: Sequence[str]) -> list[str]:
 
 
 def _safe_names(names: Sequence[str]) -> list[str]:
-    """Names as LightGBM's text can hold them: no spaces, none of JSON's own characters, no two alike."""
+    """Names as LightGBM's text can hold them: no spaces, nothing invisible, none of JSON's characters, no two alike."""
     safe: list[str] = []
     taken: set[str] = set()
     for name in names:
         word = re.sub(r'[\s",:\[\]{}=]', "_", str(name)) or "_"
+        word = "".join(letter if letter.isprintable() else "_" for letter in word)
         while word in taken:
             word += "_"
         taken.add(word)

@@ -81,6 +81,11 @@ class Model:
         first_row : the number that a message gives to the first row, where these are a block of more.
         """
         matrix = as_matrix(features, self.feature_names)
+        if matrix.shape[1] != self.n_features:  # a pandas frame gives every column of a name
+            raise FeatureError(
+                f"The model takes {self.n_features} features, but the frame has {matrix.shape[1]} columns of their "
+                "names: some are there twice. Keep one of each."
+            )
         if len(matrix) == 0:
             return np.empty(0)
         self._refuse_infinite(matrix, first_row)
@@ -122,6 +127,10 @@ class Model:
         others = f"; {more} more feature{'s are' if more > 1 else ' is'} so too" if more else ""
         return f"'{self.feature_names[columns[0]]}' is {kind} (first: row {row:,}){others}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What the libraries hold cannot be copied; worker processes and deepcopy read the files anew.
+        return type(self)._read, (self.manifest, self.files)
+
     def __repr__(self) -> str:
         return f"Model({self.kind}, {self.n_features} features)"
 
@@ -129,8 +138,15 @@ class Model:
 def check_target(path: str | os.PathLike[str]) -> None:
     """Refuse a place where no model can be saved; asked before the training rather than after it."""
     target = Path(path)
-    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-        raise OutputError(f"{target} is a folder with other things in it. Name another folder for the model.")
+    if target.is_dir():
+        own = {MANIFEST, *MODEL_FILES.values()} if (target / MANIFEST).is_file() else set()
+        # The folder is replaced as a whole, so whatever else lies in it would be lost.
+        other = sorted(entry.name for entry in target.iterdir() if entry.name not in own)
+        if other:
+            raise OutputError(
+                f"{target} is a folder with other things in it ({other[0]}"
+                f"{' and more' if len(other) > 1 else ''}). Name another folder for the model, or move them."
+            )
     check_folder(target)
 
 

@@ -22,6 +22,7 @@ MAX_BYTES = 1 << 31
 PARITY_SUFFIXES: Final = (".json", ".parquet")
 # Lists of drawn rows, which belong to no query, have this many.
 DRAWN_LIST = 50
+_AGAIN = "Name the parity file that the export wrote, or export the model again."
 _EXPECTED, _LIST, _FACTS = "unskew:expected", "unskew:list", "unskew:facts"
 
 
@@ -71,7 +72,7 @@ def read_parity(path: str | os.PathLike[str]) -> Parity:
     """Read a parity file, Parquet or JSON; a ModelFileError says what is wrong with it."""
     source = Path(path)
     if source.suffix == ".json":
-        parity = _from_document(read_json(read_bytes(source, MAX_BYTES), f"The parity file {source}"), source)
+        parity = _from_document(read_json(read_bytes(source, MAX_BYTES, _AGAIN), f"The parity file {source}"), source)
     else:
         parity = _from_parquet(source)
     n_rows = len(parity.rows)
@@ -106,7 +107,7 @@ def _from_document(document: Any, source: Path) -> Parity:
 def _from_parquet(source: Path) -> Parity:
     import polars as pl
 
-    content = read_bytes(source, MAX_BYTES)
+    content = read_bytes(source, MAX_BYTES, _AGAIN)
     try:
         frame = pl.read_parquet(content)
         facts = read_json(pl.read_parquet_metadata(content).get(_FACTS, ""), f"The parity file {source}")

@@ -6,6 +6,7 @@ float32 features and computes trees in float64 (one Cast in front), so only the 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from unskew.deploy.forest import Forest
 from unskew.deploy.formats.base import Request, Written, exact_trees, finite
 from unskew.deploy.formats.base import local_numbers as numbers_in_tree
 from unskew.deploy.linear import read_linear
-from unskew.deploy.manifest import write_manifest
 from unskew.errors import require_extra
 
 INPUT, OUTPUT = "features", "score"
@@ -144,7 +144,7 @@ def _model(request: Request, nodes: list[Any], constants: list[Any]) -> bytes:
     model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="unskew")
     names = model.metadata_props.add()
     names.key = "feature_names"
-    names.value = write_manifest({"names": list(request.model.feature_names)}).decode()
+    names.value = json.dumps({"names": list(request.model.feature_names)}, ensure_ascii=False)
     checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
 

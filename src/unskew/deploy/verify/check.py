@@ -76,7 +76,7 @@ def verify_export(
     if not 0 <= tolerance < 1:
         raise SettingError(f"tolerance must be at least 0 and below 1, but {tolerance!r} was given.")
     wanted = parity if isinstance(parity, Parity) else read_parity(parity)
-    content = read_bytes(Path(file), MAX_BYTES)
+    content = read_bytes(Path(file), MAX_BYTES, "Name the file that was exported.")
     name = str(wanted.facts["format"])
     if name not in TARGETS:
         raise ModelFileError(f"The parity file is for the format {name[:40]!r}. Known are: {', '.join(TARGETS)}.")
