@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import unskew
 from unskew.cli import app, commands  # noqa: F401
 from unskew.data.clicks import ClickLog
+from unskew.deploy.manifest import plain
 from unskew.errors import UnskewWarning
 from unskew.fitting import fit_method
 from unskew.method import Method
@@ -57,7 +58,7 @@ def test_fit_method_gives_back_what_was_fitted(eta: float, name: str) -> None:
     assert found.verdict.method == name
     held_out = "clicks that the method itself held out" if name == "full-cfc" else "20% of the log's queries, held out"
     assert held_out in found.chosen_on
-    document = json.loads(json.dumps(found.to_dict(), default=list))
+    document = json.loads(json.dumps(plain(found.to_dict())))
     assert document["referee"]["method"] == name
 
 

@@ -81,7 +81,7 @@ def test_default_is_resolved_to_a_real_name(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--method", "magic"], "method must be one of 'naive'"),
+        (["--method", "magic"], "method must be one of 'default'"),
         (["--method", "paird", "--ranker", "dnn"], "works with 'lambdamart'"),
         (["--method", "cfc", "--transformation", "probit"], "must be one of 'minmax'"),
         (["--method", "naive", "--stage-one", "svm"], "has no setting 'stage_one'"),

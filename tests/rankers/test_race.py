@@ -27,25 +27,32 @@ def test_a_rise_is_measured_from_the_last_stage_known() -> None:
 
 
 def test_nobody_is_given_up_without_reason() -> None:
-    assert not Race().hopeless(0.1, 300, -1.0)  # the first of all
+    assert not Race().hopeless(0.1, 300, -1.0, lists=256)  # the first of all
     race = Race(finished=[Finish(0.1, {100: 0.50, 300: 0.52})])
-    assert not race.hopeless(0.1, 50, 0.1)  # too early to tell
-    assert not race.hopeless(0.05, 100, 0.1)  # slower than anyone before: it may rise later
-    assert not race.hopeless(0.1, 100, 0.496)  # 0.496 + 0.02 + 0.005 > 0.52
-    assert race.hopeless(0.1, 100, 0.494)
-    assert race.hopeless(0.2, 100, 0.494)
+    assert not race.hopeless(0.1, 50, 0.1, lists=256)  # too early to tell
+    assert not race.hopeless(0.05, 100, 0.1, lists=256)  # slower than anyone before: it may rise later
+    assert not race.hopeless(0.1, 100, 0.496, lists=256)  # 0.496 + 0.02 + 0.08 / 16 > 0.52
+    assert race.hopeless(0.1, 100, 0.494, lists=256)
+    assert race.hopeless(0.2, 100, 0.494, lists=256)
+    assert not race.hopeless(0.1, 100, 0.494, lists=64)  # few lists: the mean moves more
+
+
+def test_sums_have_more_room() -> None:
+    race = Race(finished=[Finish(0.1, {100: 5.0, 300: 5.02})])
+    assert not race.hopeless(0.1, 100, 4.98, lists=256)
+    assert race.hopeless(0.1, 100, 4.97, lists=256)
 
 
 def test_the_leader_is_the_best_of_all() -> None:
     race = Race(finished=[Finish(0.1, {100: 0.3, 300: 0.31}), Finish(0.2, {100: 0.6, 300: 0.6})])
     # Only the slower one is a precedent for its rise, but it has to beat them both.
-    assert race.hopeless(0.1, 100, 0.58)
-    assert not race.hopeless(0.1, 100, 0.586)
+    assert race.hopeless(0.1, 100, 0.58, lists=256)
+    assert not race.hopeless(0.1, 100, 0.586, lists=256)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_choice_of_the_whole_search(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thirty settings, most of them poor: the race gives some up and still finds the best."""
+    """Ten settings, most of them poor: the race gives some up and still finds the best."""
     log = simulate(synthetic_collection(60, features=8, seed=seed), passes=5, seed=seed)
     judge = make_judge(synthetic_collection(30, features=8, seed=seed + 50))
     lists = training_lists(log)
@@ -59,7 +66,7 @@ def test_the_choice_of_the_whole_search(seed: int, monkeypatch: pytest.MonkeyPat
             yield from trials_of(ranker, design, lists.label, lists.sizes, weight=lists.weight, setting={"n": number})
 
     raced, trial, candidates = search(trials(), judge)
-    monkeypatch.setattr(racing.Race, "hopeless", lambda *given: False)
+    monkeypatch.setattr(racing.Race, "hopeless", lambda *given, lists: False)
     whole, expected, every = search(trials(), judge)
     assert trial.setting == expected.setting
     assert raced.stage_ == whole.stage_
@@ -71,7 +78,9 @@ def test_one_that_was_given_up_is_shorter(monkeypatch: pytest.MonkeyPatch) -> No
     log = simulate(synthetic_collection(40, features=8, seed=3), passes=3, seed=3)
     judge = make_judge(synthetic_collection(20, features=8, seed=60))
     lists = training_lists(log)
-    monkeypatch.setattr(racing.Race, "hopeless", lambda self, pace, stage, best: bool(self.finished) and stage == 100)
+    monkeypatch.setattr(
+        racing.Race, "hopeless", lambda self, pace, stage, best, lists: bool(self.finished) and stage == 100
+    )
     ranker = LambdaMART(preset="smoke", trees=(50, 100, 200), learning_rate=(0.1, 0.11), n_jobs=1)
     trials = trials_of(ranker, DesignMatrix(log.data.features, lists.row), lists.label, lists.sizes)
     trained: list[int] = []

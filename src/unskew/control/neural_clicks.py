@@ -61,6 +61,7 @@ class LikelihoodJudge:
 
     def __init__(self, features: DesignMatrix, clicks: QueryClicks, given: Floats) -> None:
         self.features, self.clicks, self.given = features, clicks, given
+        self.n_lists = int((clicks.totals > 0).sum())
 
     def __call__(self, scores: npt.NDArray[np.floating]) -> float:
         return float(self.clicks.log_likelihood(scores + self.given).sum() / self.clicks.totals.sum())

@@ -36,7 +36,12 @@ class RankerState:
 
 
 class Judge(Protocol):
-    """Says how good scores for the validation items are; larger is better."""
+    """Says how good scores for the validation items are; larger is better.
+
+    n_lists : lists that its verdict is a mean over.
+    """
+
+    n_lists: int
 
     @property
     def features(self) -> DesignMatrix:

@@ -172,7 +172,9 @@ class LambdaMART(BaseEstimator):
             if watch is None or stage not in stages or env.model.current_iteration() == watch.at:
                 return
             best = watch.look(env.model.current_iteration())
-            if race is not None and stage < stages[-1] and race.hopeless(pace, stage, best):
+            if race is None or stage == stages[-1]:
+                return
+            if race.hopeless(pace, stage, best, lists=watch.judge.n_lists):
                 given_up = True
                 raise lgb.callback.EarlyStopException(env.iteration, [])
 

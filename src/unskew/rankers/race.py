@@ -25,27 +25,31 @@ class Finish:
 class Race:
     """What a search knows about the candidates so far.
 
-    A candidate is given up when it would lose even if it rose from here as much as any before it did, and `room` more.
-    Only candidates of its own pace or slower count as "before it": what learns faster has less left to learn. Nobody
-    is given up before `earliest` trees. This is a rule of thumb; benchmarks/bench_control.py checks that the choice is
-    that of the whole search.
+    A candidate is given up when it would lose even if it rose from here as much as any before it did, and what chance
+    moves a mean over so many validation lists more. Only candidates of its own pace or slower count as "before it":
+    what learns faster has less left to learn. Nobody is given up before `earliest` trees. This is a rule of thumb;
+    benchmarks/bench_control.py checks that the choice is that of the whole search.
+
+    noise : by how much two similar rankings of one list differ; a mean over n lists moves by noise / √n.
 
     >>> race = Race(finished=[Finish(0.1, {100: 0.50, 300: 0.52})])
-    >>> race.hopeless(0.1, 100, 0.49), race.hopeless(0.1, 100, 0.51)
+    >>> race.hopeless(0.1, 100, 0.49, lists=400), race.hopeless(0.1, 100, 0.51, lists=400)
     (True, False)
     """
 
-    room: float = 0.005
+    noise: float = 0.08
     earliest: int = 100
     finished: list[Finish] = field(default_factory=list)
 
-    def hopeless(self, pace: float, stage: int, best: float) -> bool:
-        """Whether a candidate that reached `best` with so many trees may be given up."""
+    def hopeless(self, pace: float, stage: int, best: float, *, lists: int) -> bool:
+        """Whether a candidate that reached `best` with so many trees on so many validation lists may be given up."""
         before = [one.rise_after(stage) for one in self.finished if one.pace <= pace]
         if stage < self.earliest or not before:
             return False
         leader = max(max(one.path.values()) for one in self.finished)
-        return best + max(before) + self.room < leader
+        # NDCG is at most 1; sums of debiased clicks have a scale of their own.
+        room = self.noise / max(lists, 1) ** 0.5 * max(1.0, abs(leader))
+        return best + max(before) + room < leader
 
 
 def start_race(cache: dict[Any, Any]) -> None:
