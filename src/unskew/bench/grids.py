@@ -40,8 +40,9 @@ def grids(outcome: Outcome, rows: Sequence[Row]) -> list[Grid]:
         return []
     plan = outcome.plan
     name = f"{plan.experiment} on {plan.data}"
-    if plan.kind == "residuals":
-        return [_values(name, rows, caption(outcome))]
+    if plan.kind != "ranking":
+        what = "residuals of stage one" if plan.kind == "residuals" else "what was measured"
+        return [_values(f"{name}: {what}", rows, caption(outcome))]
     if len(plan.settings) == 1:
         found = [_by_cut(f"{name}: {family.upper()}", rows, family) for family in FAMILIES]
     else:
@@ -103,15 +104,18 @@ def _by_setting(
     return Grid(title, ("ranker", "method", *settings), tuple(lines))
 
 
-def _values(name: str, rows: Sequence[Row], said: str) -> Grid:
+def _values(title: str, rows: Sequence[Row], said: str) -> Grid:
+    """What is measured once a unit: settings (and methods, where there are several) down, numbers across."""
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    at = {(row["setting"], row["metric"]): row for row in rows}
+    several = len(_columns(rows)) > 1
+    at = {(row["setting"], row["ranker"], row["method"], row["metric"]): row for row in rows}
     lines: list[tuple[tuple[str, ...], tuple[Cell, ...]]] = []
-    for setting in dict.fromkeys(row["setting"] for row in rows):
-        lines.append(((setting, ""), tuple(_number(at.get((setting, metric))) for metric in metrics)))
-        if any(row["published"] is not None for row in rows if row["setting"] == setting):
-            lines.append((("", "published"), tuple(_published(at.get((setting, metric))) for metric in metrics)))
-    return Grid(f"{name}: residuals of stage one", ("setting", "", *metrics), tuple(lines), said)
+    for place in dict.fromkeys(key[:3] for key in at):
+        mine = [at.get((*place, metric)) for metric in metrics]
+        lines.append(((place[0], place[2] if several else ""), tuple(_number(row) for row in mine)))
+        if any(row is not None and row["published"] is not None for row in mine):
+            lines.append((("", "published"), tuple(_published(row) for row in mine)))
+    return Grid(title, ("setting", "method" if several else "", *metrics), tuple(lines), said)
 
 
 def _columns(rows: Iterable[Row]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,28 +26,35 @@ SMALL = 0.01
 class Case:
     """One thing a claim says: the numbers in words, and either a test or a verdict.
 
-    difference : above 0 speaks for the claim; p : of the test.
+    difference : above 0 speaks for the claim; p : of the test; ranker : whose case it is, if a ranker's.
     """
 
     text: str
     p: float | None = None
     difference: float = 0.0
     verdict: Verdict = "cannot be told"
+    ranker: str = ""
 
 
 Look = Callable[[Outcome], Iterator[Case]]
 
 
-def cfc_beats_rivals(outcome: Outcome) -> Iterator[Case]:
-    """CFC against the best of the paper's rivals with the same ranker, in every setting."""
-    for setting in outcome.plan.settings:
-        samples = outcome.setting(setting)
-        for ranker in _rankers(outcome, setting):
-            rivals = [(ranker, name) for name in PAPER_RIVALS if (ranker, name) in samples]
-            if (ranker, "cfc") in samples and rivals:
-                best = max(rivals, key=lambda column: samples[column].mean(METRIC))
-                where = f"{ranker}, {setting}" if len(outcome.plan.settings) > 1 else ranker
-                yield from _beats(outcome, (setting, (ranker, "cfc")), (setting, best), where)
+def beats_best(method: str, rivals: Sequence[str]) -> Look:
+    """A method against the best of these rivals with the same ranker, in every setting."""
+
+    def look(outcome: Outcome) -> Iterator[Case]:
+        for setting in outcome.plan.settings:
+            samples = outcome.setting(setting)
+            for ranker in _rankers(outcome, setting):
+                there = [(ranker, name) for name in rivals if (ranker, name) in samples]
+                if (ranker, method) in samples and there:
+                    best = max(there, key=lambda column: samples[column].mean(METRIC))
+                    yield from _beats(outcome, (setting, (ranker, method)), (setting, best), _where(outcome, setting))
+
+    return look
+
+
+cfc_beats_rivals = beats_best("cfc", PAPER_RIVALS)
 
 
 def one_beats_other(one: str, other: str, *, setting: str | None = None, against: str | None = None) -> Look:
@@ -59,8 +66,26 @@ def one_beats_other(one: str, other: str, *, setting: str | None = None, against
             return
         for name in settings if setting is None else [setting]:
             for ranker in _rankers(outcome, name):
-                where = ranker if setting is not None or len(settings) == 1 else f"{ranker}, {name}"
+                where = "" if setting is not None else _where(outcome, name)
                 yield from _beats(outcome, (name, (ranker, one)), (against or name, (ranker, other)), where)
+
+    return look
+
+
+def does_no_harm(method: str, reference: str, setting: str) -> Look:
+    """A method in one setting against a reference: no harm where it cannot be noticeably worse."""
+
+    def look(outcome: Outcome) -> Iterator[Case]:
+        if setting not in outcome.plan.settings:
+            return
+        for ranker in _rankers(outcome, setting):
+            found = versus(outcome, (setting, (ranker, method)), (setting, (ranker, reference)))
+            if found is None:
+                continue
+            verdict: Verdict = "holds" if found.low > -SMALL else "cannot be told"
+            if found.difference < 0 and found.p < ALPHA:
+                verdict = "does not hold"
+            yield Case(f"{ranker}: {_numbers(method, reference, found)}", verdict=verdict, ranker=ranker)
 
     return look
 
@@ -79,7 +104,7 @@ def cfc_is_alike(outcome: Outcome) -> Iterator[Case]:
                 verdict = "holds"
             if found.p < ALPHA and abs(found.difference) > SMALL:
                 verdict = "does not hold"
-            yield Case(f"{setting} {found.difference:+.4f} against {first} (p = {found.p:.2g})", verdict=verdict)
+            yield Case(f"{ranker}: {_numbers(setting, first, found)}", verdict=verdict, ranker=ranker)
 
 
 def distance_grows(outcome: Outcome) -> Iterator[Case]:
@@ -89,8 +114,8 @@ def distance_grows(outcome: Outcome) -> Iterator[Case]:
         far, near = (_distance(outcome, setting, ranker) for setting in (last, first))
         if far is not None and near is not None:
             found = compare(far, near, draws=DRAWS)
-            numbers = f"{found.mean_b:.4f} at {first}, {found.mean_a:.4f} at {last} (p = {found.p:.2g})"
-            yield Case(f"{ranker}: {numbers}", found.p, found.difference)
+            numbers = f"{found.mean_b:.4f} at {first}, {found.mean_a:.4f} at {last} {_sure(found)}"
+            yield Case(f"{ranker}: {numbers}", found.p, found.difference, ranker=ranker)
 
 
 def spread_changes(outcome: Outcome) -> Iterator[Case]:
@@ -101,14 +126,18 @@ def spread_changes(outcome: Outcome) -> Iterator[Case]:
             yield Case(f"{setting}: largest p {worst:.2g}", verdict="holds" if worst < ALPHA else "does not hold")
 
 
-def residual_shrinks(outcome: Outcome) -> Iterator[Case]:
-    """The mean absolute residual in the last setting against the first."""
-    first, last = outcome.plan.settings[0], outcome.plan.settings[-1]
-    ends = [sample for name in (first, last) for sample in outcome.setting(name).values()]
-    if len(ends) == 2:
-        weak, strong = (sample.mean("mean |residual|") for sample in ends)
-        verdict: Verdict = "holds" if strong < weak else "does not hold"
-        yield Case(f"{weak:.4f} at {first}, {strong:.4f} at {last}", verdict=verdict)
+def value_falls(name: str) -> Look:
+    """A number that was measured once a unit, in the last setting against the first."""
+
+    def look(outcome: Outcome) -> Iterator[Case]:
+        first, last = outcome.plan.settings[0], outcome.plan.settings[-1]
+        ends = [sample for setting in (first, last) for sample in outcome.setting(setting).values()]
+        if len(ends) == 2 and first != last:
+            before, after = (sample.mean(name) for sample in ends)
+            verdict: Verdict = "holds" if after < before else "does not hold"
+            yield Case(f"{name} {before:.4g} at {first}, {after:.4g} at {last}", verdict=verdict)
+
+    return look
 
 
 def versus(outcome: Outcome, one: tuple[str, Column], other: tuple[str, Column]) -> Comparison | None:
@@ -125,10 +154,22 @@ def versus(outcome: Outcome, one: tuple[str, Column], other: tuple[str, Column])
 def _beats(outcome: Outcome, one: tuple[str, Column], other: tuple[str, Column], where: str) -> Iterator[Case]:
     found = versus(outcome, one, other)
     if found is not None:
-        a, b = (one[1][1], other[1][1]) if one[1] != other[1] else (one[0], other[0])
-        yield Case(
-            f"{where}: {a} {found.mean_a:.4f}, {b} {found.mean_b:.4f} (p = {found.p:.2g})", found.p, found.difference
-        )
+        ranker = one[1][0]
+        names = (one[1][1], other[1][1]) if one[1] != other[1] else (one[0], other[0])
+        yield Case(f"{ranker}{where}: {_numbers(*names, found)}", found.p, found.difference, ranker=ranker)
+
+
+def _where(outcome: Outcome, setting: str) -> str:
+    return f", {setting}" if len(outcome.plan.settings) > 1 else ""
+
+
+def _numbers(one: str, other: str, found: Comparison) -> str:
+    return f"{one} {found.mean_a:.4f}, {other} {found.mean_b:.4f} {_sure(found)}"
+
+
+def _sure(found: Comparison) -> str:
+    interval = f"95 % interval {found.low:+.4f} to {found.high:+.4f}"
+    return f"({found.difference:+.4f}, {interval}, p = {found.p:.2g})".replace("-", "−")
 
 
 def _distance(outcome: Outcome, setting: str, ranker: str) -> npt.NDArray[np.float64] | None:

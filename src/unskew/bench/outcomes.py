@@ -92,7 +92,7 @@ class Outcome:
         by_setting: dict[str, dict[Column, list[Entry]]] = {name: defaultdict(list) for name in self.plan.settings}
         for entry in self.plan.entries:
             by_setting[entry.setting][entry.ranker, entry.method].append(entry)
-        gather = _by_value if self.plan.kind == "residuals" else self._by_query
+        gather = self._by_query if self.plan.kind == "ranking" else _by_value
         return {
             setting: {
                 column: sample for column, entries in columns.items() if (sample := gather(entries, self.store)).n

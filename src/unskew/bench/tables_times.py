@@ -119,6 +119,6 @@ def _factor(value: float | None) -> str:
 def _caption() -> str:
     return (
         "Medians over folds and seeds. Fit: everything that a method tried on validation, and its multiple of naive "
-        "with the same ranker. Stage one is fitted once for all methods that use it on the same log, within the fit "
-        f"of the first of them. {READ_FACTORS}"
+        "with the same ranker. Stage one is apart: it is fitted once for all methods that use it on the same log. "
+        f"{READ_FACTORS}"
     )

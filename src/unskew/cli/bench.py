@@ -199,7 +199,7 @@ def results_command(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write RESULTS.md: which claims hold on these data, which do not, what that means for a user, and every table.
+    """Write RESULTS.md: every table, which claims hold on these data, which do not, and what that means for a user.
 
     Example: [bold]unskew bench results run1 run2 -o RESULTS.md[/bold]
     """
@@ -212,7 +212,8 @@ def results_command(
     voice = Voice(json, quiet)
     outcomes = [outcome for run in runs for outcome in open_run(run)]
     _write(results(outcomes), out, voice)
-    voice.result({"out": str(out), "claims": [asdict(finding) for finding in findings(outcomes)]})
+    if json:
+        voice.result({"out": str(out), "claims": [asdict(finding) for finding in findings(outcomes)]})
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:

@@ -17,6 +17,8 @@ def answer(rows: Sequence[Row], *, kind: str = "ranking") -> tuple[str, ...]:
     """Two sentences about the rows of one experiment on one data set."""
     if kind == "residuals":
         return _residuals(rows)
+    if kind != "ranking":
+        return _values(rows)
     kept = [row for row in rows if row["metric"] == HEADLINE]
     contest = [row for row in kept if row["method"] != "oracle"]
     if not contest:
@@ -95,6 +97,15 @@ def _residuals(rows: Sequence[Row]) -> tuple[str, ...]:
         f"The residuals' spread changes with {_range(spread)} of the features, so the condition that identifies the "
         f"correction {holds}."
     )
+
+
+def _values(rows: Sequence[Row]) -> tuple[str, ...]:
+    """For an experiment that measures numbers of its own: how much of it there is; the table says the rest."""
+    if not rows:
+        return ("Nothing has been measured yet.",)
+    settings = {row["setting"] for row in rows}
+    names = list(dict.fromkeys(row["metric"] for row in rows))
+    return (f"Measured in {count(len(settings), 'setting')}: {listed(names)}; the table has the numbers.",)
 
 
 def _range(shares: Sequence[float | None]) -> str:

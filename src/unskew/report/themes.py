@@ -133,6 +133,7 @@ STYLES: Mapping[str, Style] = MappingProxyType(
         "cfc-s": Style("vermilion", _DASHED, "square"),
         "cfc-bc": Style("vermilion", _DOTTED, "triangle-up"),
         "full-cfc": Style("blue", _SOLID, "circle"),
+        "default": Style("blue", _DASHED, "square"),
         "position": Style("green", _SOLID, "circle"),
         "xgb-unbiased": Style("green", _DASHED, "square"),
         "pijd": Style("orange", _SOLID, "circle"),

@@ -1,0 +1,213 @@
+"""RESULTS.md from units with known numbers: verdicts with their evidence, what is missing, advice by ranker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unskew.bench.claims import Finding, decided, findings
+from unskew.bench.claims_list import CLAIMS
+from unskew.bench.collection import Collection, Source
+from unskew.bench.experiments import EXPERIMENTS
+from unskew.bench.formats import document
+from unskew.bench.looks import Case, does_no_harm
+from unskew.bench.outcomes import Outcome, open_run
+from unskew.bench.plan import Entry, Plan, Request, make_plan
+from unskew.bench.results import results
+from unskew.bench.store import Store
+from unskew.bench.tables import rows
+from unskew.bench.work import Result
+from unskew.report.run_words import answer
+
+METRICS = [f"{family}@{cut}" for family in ("ndcg", "err") for cut in (1, 3, 5, 10)]
+QUERIES = 60
+SECONDS = {"log": 0.0, "stage_one": 0.0, "fit": 1.0, "test": 0.0}
+LEVELS = {"naive": 0.4, "cfc": 0.42, "dla": 0.45, "paird": 0.45, "position": 0.47, "full-cfc": 0.5, "oracle": 0.6}
+
+
+def plan_of(name: str, *, data: str = "made up", **given: object) -> Plan:
+    collection = Collection(data, None, data, 5, lambda fold: None, "by query, 3/1/1")
+    return make_plan(Request(name, **given), collection, Source(data))
+
+
+def fill(folder: Path, plan: Plan, level: Callable[[Entry], float], *, noise: float = 0.01) -> Outcome:
+    """A run in which every query's value is the level of its entry and some noise of the method's own."""
+    store = Store(folder)
+    store.write_plan(plan)
+    for entry in plan.entries:
+        unit = entry.unit
+        name = sum(map(ord, f"{entry.method}/{entry.ranker}/{entry.setting}"))
+        own = np.random.default_rng([unit.fold, name]).normal(0, noise, QUERIES)
+        values = dict.fromkeys(METRICS, level(entry) + own - own.mean())
+        store.write(unit, Result(list(range(QUERIES)), values, {}, {"log": {}}, SECONDS))
+    return next(outcome for outcome in open_run(folder) if outcome.plan.to_json() == plan.to_json())
+
+
+def by_method(entry: Entry) -> float:
+    return LEVELS[entry.method]
+
+
+def rq1(folder: Path, level: Callable[[Entry], float] = by_method, **given: object) -> Outcome:
+    settings = {"methods": tuple(LEVELS), "folds": 2, **given}
+    return fill(folder, plan_of("rq1", **settings), level)
+
+
+def about(found: list[Finding], words: str) -> Finding:
+    return next(finding for finding in found if words in finding.claim)
+
+
+def test_every_experiment_of_make_reproduce_has_its_claims() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    line = re.search(r"^REPRODUCE := (.*)$", makefile, re.MULTILINE)
+    assert line is not None
+    reproduced = {name for name in line[1].split() if EXPERIMENTS[name].kind != "values"}
+    assert reproduced <= {claim.experiment for claim in CLAIMS}
+    assert {claim.of for claim in CLAIMS} == {"paper", "ours"}
+
+
+def test_claims_about_cfc_and_full_cfc_have_opposite_verdicts(tmp_path: Path) -> None:
+    found = findings([rq1(tmp_path)])
+    assert about(found, "CFC is better than every rival").verdict == "does not hold"
+    assert about(found, "CFC corrects").verdict == "holds"
+    assert about(found, "full-cfc is better than every method of the paper").verdict == "holds"
+    assert about(found, "full-cfc is better than LightGBM").verdict == "holds"
+    rivals = about(found, "full-cfc is better than every method of the paper").evidence
+    assert "lambdamart: full-cfc 0.5000, paird 0.4500 (+0.0500, 95 % interval" in rivals
+    assert "dnn: full-cfc 0.5000, dla 0.4500" in rivals
+    worse = rq1(tmp_path / "worse", lambda entry: 0.3 if entry.method == "full-cfc" else by_method(entry))
+    found = findings([worse])
+    assert {finding.verdict for finding in found if finding.about == "full-cfc"} == {"does not hold"}
+
+
+def test_what_chance_may_explain_is_left_open(tmp_path: Path) -> None:
+    outcome = fill(tmp_path, plan_of("rq1", methods=tuple(LEVELS), folds=1), lambda entry: 0.5, noise=0.1)
+    found = about(findings([outcome]), "CFC corrects")
+    assert found.verdict == "cannot be told"
+    assert [verdict for _, verdict in found.cases] == ["cannot be told"] * 2
+    assert found.tally == "2 cases: 2 open"
+    assert re.search(r"95 % interval −0\.\d+ to \+0\.\d+", found.evidence)
+    page = results([outcome])
+    assert "- **Cannot be told:** CFC corrects: it is better than naive, with both rankers. (2 cases: 2 open)" in page
+    assert "Not clearly different from naive: " in page
+
+
+def test_cases_are_corrected_together() -> None:
+    cases = [Case("", 0.03, 0.1), Case("", 0.001, -0.1), Case("", verdict="holds")]
+    assert decided(cases) == ["holds", "does not hold", "holds"]
+    assert decided([*cases, Case("", 0.5, 0.1)])[0] == "cannot be told"
+
+
+def test_advice_goes_by_ranker(tmp_path: Path) -> None:
+    def level(entry: Entry) -> float:
+        return 0.3 if (entry.method, entry.ranker) == ("cfc", "dnn") else by_method(entry)
+
+    found = about(findings([rq1(tmp_path, level)]), "CFC corrects")
+    assert found.verdict == "does not hold"
+    assert {ranker: verdict for ranker, (verdict, _) in found.by_ranker.items()} == {
+        "lambdamart": "holds",
+        "dnn": "does not hold",
+    }
+    page = results(open_run(tmp_path))
+    advice = page.partition("## What this means for a user")[2]
+    trees, nets = advice.partition("### With lambdamart")[2].split("### With dnn")
+    assert "cfc is better than training on clicks as they are. (rq1 on made up)" in trees
+    assert "Better than naive: full-cfc (50 %, ×1.0), position (35 %, ×1.0), paird (25 %, ×1.0), cfc (10 %" in trees
+    assert "cfc can be worse than training on clicks as they are" in nets
+    assert "worse than naive: cfc (−50 %" in nets
+
+
+def test_several_runs_on_one_page(tmp_path: Path) -> None:
+    outcomes = [
+        rq1(tmp_path / "a", rankers=("lambdamart",)),
+        fill(tmp_path / "b", plan_of("rq7", data="other", methods=("naive", "oracle", "cfc"), folds=1), by_method),
+    ]
+    page = results(outcomes)
+    headings = re.findall(r"^##+ (.*)$", page, re.MULTILINE)
+    assert [title for title in headings if title in ("made up", "other")] == ["made up", "other"]
+    assert headings.index("What this means for a user") > headings.index("other")
+    assert f"### rq7 on other: {EXPERIMENTS['rq7'].asks}" in page
+    # What nobody ran is said, with the reason where there is one.
+    missing = {
+        line[2:].partition(": ")[0]: line for line in page.splitlines() if line.startswith(("- made", "- other"))
+    }
+    assert "rq7" in missing["made up"]
+    assert "rq3 needs a real click log" in missing["other"]
+    assert "run with lambdamart only" in page
+    assert "Not looked at, as what they compare was not run: " in page
+    assert "full-cfc is better with random swaps than without." in page.partition("Not looked at")[2]
+    # Times belong to the comparison of all methods.
+    assert page.count(": seconds**") == 1
+    assert "read the factors rather than the seconds" in page
+    assert page == results(outcomes)
+
+
+def test_an_experiment_that_comes_twice_is_numbered(tmp_path: Path) -> None:
+    page = results([rq1(tmp_path / "a"), rq1(tmp_path / "b", folds=1)])
+    assert "### rq1 on made up: " in page
+    assert "### rq1, run 2 on made up: " in page
+
+
+def test_a_run_of_which_nothing_is_done_is_no_crash(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name in EXPERIMENTS:
+        store.write_plan(plan_of(name, preset="smoke"))
+    page = results(open_run(tmp_path))
+    assert page.count("Nothing was measured: none of its units is done.") == len(EXPERIMENTS)
+    assert "None of the claims can be looked at with what was run." in page
+
+
+def test_sweeps_have_a_case_for_every_setting(tmp_path: Path) -> None:
+    def level(entry: Entry) -> float:
+        return by_method(entry) - (0.2 if entry.setting == "noise=0.2" and entry.method == "full-cfc" else 0)
+
+    plan = plan_of("rq6", methods=tuple(LEVELS), rankers=("lambdamart",), folds=1)
+    found = about(findings([fill(tmp_path, plan, level)]), "full-cfc is better than naive")
+    assert found.verdict == "does not hold"
+    assert found.tally == "5 cases: 4 for it, 1 against it"
+    assert "lambdamart, noise=0.2: full-cfc 0.3000, naive 0.4000 (−0.1000" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("cfc", "noise", "verdict"), [(0.42, 0.01, "holds"), (0.3, 0.01, "does not hold"), (0.4, 0.2, "cannot be told")]
+)
+def test_no_harm_without_bias(tmp_path: Path, cfc: float, noise: float, verdict: str) -> None:
+    levels = {"naive": 0.4, "oracle": 0.6, "cfc": cfc}
+    outcome = fill(tmp_path, plan_of("placebo", folds=1), lambda entry: levels[entry.method], noise=noise)
+    cases = list(does_no_harm("cfc", "naive", "eta=0")(outcome))
+    assert [case.verdict for case in cases] == [verdict]
+
+
+def values_run(folder: Path, plan: Plan, value: Callable[[Entry], float]) -> Outcome:
+    store = Store(folder)
+    store.write_plan(plan)
+    for entry in plan.entries:
+        numbers = dict.fromkeys(("mean |residual|", "FK", "FK p", "r2"), value(entry))
+        store.write(entry.unit, Result([], {}, numbers, {"log": {}}, SECONDS))
+    return open_run(folder)[0]
+
+
+def test_residuals_under_stronger_rankers(tmp_path: Path) -> None:
+    plan = plan_of("residuals", folds=1)
+    falling = findings([values_run(tmp_path, plan, lambda entry: 0.04 / (1 + plan.settings.index(entry.setting)))])
+    assert {finding.verdict for finding in falling} == {"holds"}
+    assert "FK 0.04 at production=0.01, 0.008 at production=1" in about(falling, "FK falls").evidence
+    page = results(open_run(tmp_path))
+    assert "### Whatever the ranker" in page
+
+
+def test_an_experiment_of_plain_numbers_has_a_table_and_an_answer(tmp_path: Path) -> None:
+    """Experiments may measure numbers of their own, for several methods."""
+    plan = plan_of("residuals", folds=2)
+    entries = [replace(entry, method=name) for name in ("one", "two") for entry in plan.entries]
+    plan = replace(plan, kind="values", entries=tuple(entries))
+    outcome = values_run(tmp_path, plan, lambda entry: 0.25)
+    text = document([outcome], "markdown")
+    assert "| setting | method | mean \\|residual\\| | FK | FK p | r2 |" in text
+    assert text.count("| production=0.1 | one |") == text.count("| production=0.1 | two |") == 1
+    assert "the table has the numbers" in " ".join(answer(rows(outcome), kind="values"))
+    assert "what was measured" in results([outcome])
