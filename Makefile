@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 DATA   ?= ../shared/data
 
-.PHONY: setup demo test lint types unit test-realdata bench bench-scale reproduce clean
+.PHONY: setup demo test lint types unit test-realdata bench bench-scale reproduce journey clean
 
 setup: $(STAMP)
 
@@ -62,6 +62,10 @@ ifeq ($(MQ2008)$(MQ2007),)
 endif
 	$(BIN)/unskew report $(RUN) -o report.html
 	$(BIN)/unskew bench results $(RUN) -o RESULTS.md
+
+# simulate, fit, rank, evaluate on the judged data in $(DATA): what was typed and printed, as docs/journey.md.
+journey: setup
+	$(BIN)/python -m benchmarks.journey $(MQ2008) $(MQ2007) --max-grade 2 --out docs/journey.md
 
 clean:
 	rm -rf $(VENV) out report.html build dist .pytest_cache .mypy_cache .ruff_cache
