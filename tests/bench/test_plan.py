@@ -41,7 +41,7 @@ def test_a_plan_comes_back_from_its_file(name: str, preset: str) -> None:
 
 def test_the_listed_questions_are_all_there() -> None:
     asked = "rq1 rq2 rq3 rq4 rq5 rq6 rq7 production residual-only stage-one residuals validation placebo inference"
-    assert set(asked.split()) | {"hidden", "truth"} == set(EXPERIMENTS)
+    assert set(asked.split()) | {"hidden", "referee", "truth"} == set(EXPERIMENTS)
     assert all(experiment.asks.strip() for experiment in EXPERIMENTS.values())
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from unskew.bench.cells import Cell
 from unskew.errors import check_choice
 
-Kind = Literal["ranking", "residuals"]
+Kind = Literal["ranking", "residuals", "referee"]
 Tuning = Literal["grades", "clicks"]
 
 RANKERS = ("lambdamart", "dnn")
@@ -57,7 +57,8 @@ class Experiment:
     settings × methods × folds × seeds are the units of work. A method is a name (with every ranker of the experiment
     that it knows) or "name/ranker"; "name:setting=value" is a variant of it.
 
-    kind : "ranking" fits methods and ranks test queries; "residuals" looks at stage one alone.
+    kind : "ranking" fits methods and ranks test queries; "residuals" looks at stage one alone, "referee" at what
+        the referee says about a log.
     tuning : "grades" chooses settings on human grades; "clicks" on debiased clicks for the control function and on
         clicks for the others (the oracle keeps its grades).
     brief, smoke : methods of the presets "default" (None: all of them) and "smoke".
@@ -98,6 +99,10 @@ _TRUTH_ALL = (
 )
 # One T, fixed beforehand: everybody then has one candidate, its number of trees chosen on validation.
 _ONE_T = {"transformation": "minmax"}
+
+
+# A planted confounder: people's own preferences moved the list, anew in every session, and their clicks.
+_CONFOUNDED = Cell(shock=1.0, shock_moves_clicks=True, shock_per="session")
 
 
 def _truth(name: str, *, neural: bool = False, **cell: Any) -> Setting:
@@ -189,7 +194,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                 Setting("T constant", options={"placebo": "constant"}),
                 Setting("eta=0", Cell(eta=0.0)),
             ),
-            (*REFERENCES, "cfc"),
+            (*REFERENCES, "cfc", "default"),
             ("lambdamart",),
         ),
         Experiment(
@@ -203,6 +208,24 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             ),
             (*REFERENCES, "cfc", "cfc-s"),
             ("lambdamart",),
+        ),
+        Experiment(
+            "referee",
+            "Does the referee find what was planted, and nothing else?",
+            (
+                Setting("eta=0", Cell(eta=0.0)),
+                Setting("eta=1"),
+                Setting("eta=1, T permuted", options={"placebo": True}),
+                Setting("eta=2", Cell(eta=2.0)),
+                Setting("hidden=4", Cell(hidden=4)),
+                Setting("a shock that moves clicks", _CONFOUNDED),
+            ),
+            ("default",),
+            ("lambdamart",),
+            kind="referee",
+            smoke=("default/lambdamart",),
+            folds=5,
+            seeds=20,
         ),
         Experiment(
             "hidden",

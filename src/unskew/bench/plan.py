@@ -93,8 +93,8 @@ class Plan:
         return cls(**{**known, **tuples, "source": Source(**document["source"]), "entries": tuple(entries)})
 
 
-# What a table calls the "method" and the "ranker" of an experiment that looks at stage one alone.
-STAGE_ONE = ("stage-one", "none")
+# What a table calls the "method" and the "ranker" of experiments that rank nothing.
+WITHOUT_RANKER = {"residuals": ("stage-one", "none"), "referee": ("referee", "none")}
 _PLAIN = ("experiment", "asks", "kind", "preset", "data", "dataset", "how", "folds", "seeds", "notes")
 
 
@@ -107,7 +107,7 @@ def make_plan(request: Request, collection: Collection, source: Source) -> Plan:
         raise SettingError(f"--seeds and --average must be 1 or greater, but are {count} and {request.average}.")
     seeds = tuple(range(request.seed, request.seed + count))
     entries = [
-        Entry(setting.name, *(STAGE_ONE if what.kind == "residuals" else (method, ranker)), unit)
+        Entry(setting.name, *WITHOUT_RANKER.get(what.kind, (method, ranker)), unit)
         for setting in settings_of(what, request.preset)
         for method, ranker in method_pairs(what, setting, request)
         for seed in seeds
@@ -206,9 +206,10 @@ def _unit(
     average: int,
 ) -> Unit:
     method, named = variant(label)
-    told = {**(setting.options if method in CONTROL else {}), **named}
-    if what.kind == "residuals":
-        return Unit(data, setting.cell, fold, seed, *STAGE_ONE, "residuals", options=pairs(told))
+    told = {**(setting.options if method in CONTROL or what.kind == "referee" else {}), **named}
+    if what.kind in WITHOUT_RANKER:
+        names = WITHOUT_RANKER[what.kind]
+        return Unit(data, setting.cell, fold, seed, *names, what.kind, preset=size.preset, options=pairs(told))
     given = budget(method, ranker, told, _tries(what, size))
     return Unit(
         data=data,

@@ -16,8 +16,11 @@ from unskew.bench.experiments import CONTROL
 from unskew.bench.material import Material, make_material
 from unskew.bench.scales import SELF_TUNED
 from unskew.bench.units import Unit
+from unskew.control.click_fit import PRESETS
 from unskew.control.density import grid_density
 from unskew.control.diagnostics import diagnose
+from unskew.control.position_effect import position_curve
+from unskew.control.referee import Verdict, judge_log
 from unskew.data.clicks import ClickLog
 from unskew.deploy.manifest import plain
 from unskew.evaluation.metrics import PerQuery, per_query
@@ -67,7 +70,9 @@ class Bench:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about one log in a thousand; the record has the facts
             material = self.material(unit)
-            return residuals(material, unit) if unit.kind == "residuals" else ranking(material, unit, self.threads)
+            if unit.kind == "residuals":
+                return residuals(material, unit)
+            return (referee if unit.kind == "referee" else ranking)(material, unit, self.threads)
 
 
 def ranking(material: Material, unit: Unit, threads: int) -> Result:
@@ -173,6 +178,38 @@ def residuals(material: Material, unit: Unit) -> Result:
     }
     times = {"log": material.seconds, "stage_one": seconds, "fit": 0.0, "test": time.perf_counter() - started}
     return Result([], {}, {name: float(value) for name, value in values.items()}, plain(record), times)
+
+
+def referee(material: Material, unit: Unit, threads: int) -> Result:
+    """What the referee says about a log, beside what was planted in it."""
+    placebo = bool(dict(unit.options).get("placebo"))
+    started = time.perf_counter()
+    verdict = judge_log(material.log, placebo=placebo, settings=PRESETS[unit.preset], seed=unit.seed, threads=threads)
+    seconds = time.perf_counter() - started
+    _, position, *terms = verdict.specifications
+    values = {
+        "corrected": float(verdict.method != "naive"),
+        "terms found": float(any(one.found for one in terms)),
+        "gain a click": position.gain / verdict.clicks,
+        "severity": verdict.severity,
+        "curve covered": _covered(verdict, material.curve),
+    }
+    record = {"log": material.facts, "referee": verdict.to_dict()}
+    times = {"log": material.seconds, "stage_one": 0.0, "fit": seconds, "test": 0.0}
+    return Result([], {}, values, plain(record), times)
+
+
+def _covered(verdict: Verdict, planted: npt.NDArray[np.float64] | None) -> float:
+    """The share of positions 2 to 10 whose 90 % interval holds the planted examination."""
+    fit = verdict.fit
+    if fit is None or planted is None or fit.basis.size == 0:
+        return float("nan")
+    curve = position_curve(fit.basis, fit.stack.effect, fit.stack.covariance, confidence=0.9)
+    assert curve.low is not None
+    assert curve.high is not None
+    last = min(10, len(planted), len(curve.value))
+    truth = planted[1:last] / planted[0]
+    return float(np.mean((curve.low[1:last] <= truth) & (truth <= curve.high[1:last])))
 
 
 def _curve(bias: PositionCurve | None) -> dict[str, Any] | None:
