@@ -15,7 +15,7 @@ from unskew.bench.claims_list import CLAIMS
 from unskew.bench.collection import Collection, Source
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import document
-from unskew.bench.looks import Case, does_no_harm
+from unskew.bench.looks import Case, does_no_harm, share_is
 from unskew.bench.outcomes import Outcome, open_run
 from unskew.bench.plan import Entry, Plan, Request, make_plan
 from unskew.bench.results import results
@@ -65,8 +65,7 @@ def test_every_experiment_of_make_reproduce_has_its_claims() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     line = re.search(r"^REPRODUCE := (.*)$", makefile, re.MULTILINE)
     assert line is not None
-    reproduced = {name for name in line[1].split() if EXPERIMENTS[name].kind != "values"}
-    assert reproduced <= {claim.experiment for claim in CLAIMS}
+    assert set(line[1].split()) <= {claim.experiment for claim in CLAIMS}
     assert {claim.of for claim in CLAIMS} == {"paper", "ours"}
 
 
@@ -177,16 +176,22 @@ def test_sweeps_have_a_case_for_every_setting(tmp_path: Path) -> None:
 )
 def test_no_harm_without_bias(tmp_path: Path, cfc: float, noise: float, verdict: str) -> None:
     levels = {"naive": 0.4, "oracle": 0.6, "cfc": cfc}
-    outcome = fill(tmp_path, plan_of("placebo", folds=1), lambda entry: levels[entry.method], noise=noise)
+    plan = plan_of("placebo", methods=tuple(levels), folds=1)
+    outcome = fill(tmp_path, plan, lambda entry: levels[entry.method], noise=noise)
     cases = list(does_no_harm("cfc", "naive", "eta=0")(outcome))
     assert [case.verdict for case in cases] == [verdict]
 
 
-def values_run(folder: Path, plan: Plan, value: Callable[[Entry], float]) -> Outcome:
+RESIDUALS = ("mean |residual|", "FK", "FK p", "r2")
+
+
+def values_run(
+    folder: Path, plan: Plan, value: Callable[[Entry], float | None], names: tuple[str, ...] = RESIDUALS
+) -> Outcome:
     store = Store(folder)
     store.write_plan(plan)
     for entry in plan.entries:
-        numbers = dict.fromkeys(("mean |residual|", "FK", "FK p", "r2"), value(entry))
+        numbers = dict.fromkeys(names, value(entry))
         store.write(entry.unit, Result([], {}, numbers, {"log": {}}, SECONDS))
     return open_run(folder)[0]
 
@@ -211,3 +216,25 @@ def test_an_experiment_of_plain_numbers_has_a_table_and_an_answer(tmp_path: Path
     assert text.count("| production=0.1 | one |") == text.count("| production=0.1 | two |") == 1
     assert "the table has the numbers" in " ".join(answer(rows(outcome), kind="values"))
     assert "what was measured" in results([outcome])
+
+
+def test_numbers_that_a_unit_has_not_are_left_out(tmp_path: Path) -> None:
+    outcome = values_run(
+        tmp_path, plan_of("residuals", folds=2), lambda entry: [None, 0.5][entry.unit.fold], ("r2", "FK p")
+    )
+    first = rows(outcome)[0]
+    assert (first["mean"], first["sd"]) == (0.5, None)
+    nothing = values_run(tmp_path / "none", plan_of("residuals", folds=1), lambda entry: None, ("r2",))
+    assert "| production=1 |  | – |" in document([nothing], "markdown")
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"), [(0, "holds"), (30, "does not hold"), (6, "cannot be told"), (100, "does not hold")]
+)
+def test_shares_are_judged_by_their_interval(tmp_path: Path, found: int, verdict: str) -> None:
+    plan = plan_of("residuals", preset="smoke", folds=1, seeds=100)
+    outcome = values_run(tmp_path, plan, lambda entry: float(entry.unit.seed < found), ("terms found",))
+    case = next(iter(share_is("terms found", "production=1", at_most=0.05)(outcome)))
+    assert case.verdict == verdict
+    assert case.text.startswith(f"production=1: terms found in {found}% of 100 logs (95 % interval ")
+    assert list(share_is("terms found", "elsewhere")(outcome)) == []

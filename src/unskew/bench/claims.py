@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unskew.bench.claims_list import CLAIMS, Claim, Owner
@@ -12,6 +12,8 @@ from unskew.bench.outcomes import Outcome
 from unskew.bench.tables import ALPHA
 from unskew.evaluation.significance import holm
 
+# What a single case says, in a word.
+SIDES: Mapping[Verdict, str] = {"holds": "for it", "does not hold": "against it", "cannot be told": "open"}
 # What a reader is told where a claim has no words of its own for a verdict.
 OPEN = "More queries or seeds would be needed to tell."
 
@@ -40,11 +42,7 @@ class Finding:
     def tally(self) -> str:
         """How many cases speak for it, against it, or for neither; nothing where there is only one."""
         count = Counter(verdict for _, verdict in self.cases)
-        parts = [
-            f"{count[verdict]} {word}"
-            for verdict, word in (("holds", "for it"), ("does not hold", "against it"), ("cannot be told", "open"))
-            if count[verdict]
-        ]
+        parts = [f"{count[verdict]} {word}" for verdict, word in SIDES.items() if count[verdict]]
         return f"{len(self.cases)} cases: {', '.join(parts)}" if len(self.cases) > 1 else ""
 
 

@@ -16,6 +16,8 @@ from unskew.bench.looks import (
     distance_grows,
     does_no_harm,
     one_beats_other,
+    several,
+    share_is,
     spread_changes,
     value_falls,
 )
@@ -282,6 +284,53 @@ OURS = (
             "does not hold": "Where position does not matter, cfc makes the ranking worse.",
         },
         "ours",
+    ),
+    Claim(
+        "placebo",
+        "Where there is no position bias (η = 0), default does no harm.",
+        does_no_harm("default", "naive", "eta=0"),
+        {
+            "holds": "Where position does not matter, default costs nothing noticeable.",
+            "does not hold": "Where position does not matter, default makes the ranking worse.",
+        },
+        "ours",
+        "default",
+    ),
+    Claim(
+        "referee",
+        "The referee finds the position effect that was planted in at least 19 logs of 20.",
+        several(*(share_is("corrects", setting, at_least=0.95) for setting in ("eta=1", "eta=2"))),
+        {
+            "holds": "Where position matters, the referee says so.",
+            "does not hold": "The referee misses position effects that are there: where you know of one, name the "
+            "method yourself.",
+        },
+        "ours",
+        "default",
+    ),
+    Claim(
+        "referee",
+        "The referee announces effects that are not there in at most 1 log of 20.",
+        several(
+            share_is("corrects", "eta=0", at_most=0.05), share_is("terms found", "eta=1, T permuted", at_most=0.05)
+        ),
+        {
+            "holds": "What the referee announces can be believed.",
+            "does not hold": "The referee announces effects that are not there more often than it should.",
+        },
+        "ours",
+        "default",
+    ),
+    Claim(
+        "referee",
+        "The referee finds the planted confounder by its control terms in at least 19 logs of 20.",
+        share_is("terms found", "a shock that moves clicks", at_least=0.95),
+        {
+            "holds": "Where the list followed a taste that clicks share, control terms find it.",
+            "does not hold": "Control terms do not reliably find a confounder, even one that was planted.",
+        },
+        "ours",
+        "default",
     ),
     Claim(
         "inference",

@@ -141,8 +141,8 @@ def _gap(row: Row | None) -> Cell:
 
 
 def _number(row: Row | None) -> Cell:
-    if row is None:
-        return Cell()
+    if row is None or row["mean"] != row["mean"]:
+        return Cell("" if row is None else "–")
     return Cell(f"{row['mean']:.4g}", "" if row["sd"] is None else f" ± {row['sd']:.2g}")
 
 

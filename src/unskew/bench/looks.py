@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import binomtest
 
 from unskew.bench.outcomes import Column, Outcome
 from unskew.bench.tables import ALPHA, DRAWS
@@ -136,6 +137,40 @@ def value_falls(name: str) -> Look:
             before, after = (sample.mean(name) for sample in ends)
             verdict: Verdict = "holds" if after < before else "does not hold"
             yield Case(f"{name} {before:.4g} at {first}, {after:.4g} at {last}", verdict=verdict)
+
+    return look
+
+
+def share_is(name: str, setting: str, *, at_least: float = 0.0, at_most: float = 1.0) -> Look:
+    """How often something was found in a setting's logs (a number of 0 or 1 a unit), against what it should be.
+
+    It holds where the 95 % interval of the share lies within the bounds, and fails where it lies outside of them.
+    """
+
+    def look(outcome: Outcome) -> Iterator[Case]:
+        for sample in outcome.setting(setting).values() if setting in outcome.plan.settings else ():
+            found = sample.by_unit[name]
+            found = found[~np.isnan(found)]
+            if len(found) == 0:
+                continue
+            interval = binomtest(int(found.sum()), len(found)).proportion_ci(0.95)
+            verdict: Verdict = "cannot be told"
+            if interval.low >= at_least and interval.high <= at_most:
+                verdict = "holds"
+            if interval.high < at_least or interval.low > at_most:
+                verdict = "does not hold"
+            share = f"{found.mean():.0%} of {len(found)} logs (95 % interval {interval.low:.0%} to {interval.high:.0%})"
+            yield Case(f"{setting}: {name} in {share}", verdict=verdict)
+
+    return look
+
+
+def several(*looks: Look) -> Look:
+    """The cases of several looks."""
+
+    def look(outcome: Outcome) -> Iterator[Case]:
+        for one in looks:
+            yield from one(outcome)
 
     return look
 

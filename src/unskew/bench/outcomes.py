@@ -43,12 +43,13 @@ class Sample:
 
     def mean(self, metric: str) -> float:
         """Over test queries and seeds; over units for what is not measured by query."""
-        values = self.per_query.get(metric)
-        return float(np.nanmean(self.by_unit[metric] if values is None else values))
+        values = self.per_query.get(metric, self.by_unit[metric])
+        return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
 
     def sd(self, metric: str) -> float | None:
         """Spread over folds and seeds; None for a single unit."""
         values = self.by_unit[metric]
+        values = values[~np.isnan(values)]  # what a unit had no number for
         return float(values.std(ddof=1)) if len(values) > 1 else None
 
 
@@ -145,7 +146,7 @@ def _by_value(entries: list[Entry], store: Store) -> Sample:
     for entry in entries:
         if store.is_done(entry.unit):
             for name, value in store.record(entry.unit)["values"].items():
-                found[name].append(value)
+                found[name].append(float("nan") if value is None else value)
     return Sample({}, {name: np.array(values) for name, values in found.items()}, len(entries))
 
 

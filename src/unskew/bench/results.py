@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unskew.bench.claims import Finding, findings, unanswered
+from unskew.bench.claims import SIDES, Finding, findings, unanswered
 from unskew.bench.claims_list import CLAIMS
 from unskew.bench.experiments import EXPERIMENTS, RANKERS
 from unskew.bench.formats import markdown
@@ -19,8 +19,6 @@ from unskew.bench.tables_times import time_grid, times
 
 _MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
 _OWNERS = {"paper": "The paper's claims", "ours": "Claims of ours"}
-# What a single case says, in a word.
-_SIDES = {"holds": "for it", "does not hold": "against it", "cannot be told": "open"}
 # Experiments whose times are part of the story.
 _TIMED = ("rq1",)
 _HOW = (
@@ -209,7 +207,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     notes = [note for note in (finding.tally, _one_ranker(finding)) if note]
     yield f"- **{finding.verdict.capitalize()}:** {finding.claim}" + (f" ({'; '.join(notes)})" if notes else "")
     for text, verdict in finding.cases:
-        side = f": {_SIDES[verdict]}" if len(finding.cases) > 1 else ""
+        side = f": {SIDES[verdict]}" if len(finding.cases) > 1 else ""
         yield f"  - {text}{side}"
 
 

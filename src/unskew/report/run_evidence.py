@@ -102,7 +102,8 @@ def _first_records(outcome: Outcome) -> Records:
 
 def _log_blocks(records: Records, theme: Theme) -> list[Block]:
     log = _log_of(records)
-    facts = [(name, f"{log[name]:,}") for name in ("queries", "sessions", "impressions", "clicks") if name in log]
+    counts = ("queries", "sessions", "impressions", "clicks")
+    facts: list[tuple[str, str]] = [(name, f"{log[name]:,}") for name in counts if name in log]
     if log.get("production_ndcg@10") is not None:
         facts.append(("NDCG@10 of the production ranker", number(log["production_ndcg@10"], ".3f")))
     panels = _log_panels(records, theme)
