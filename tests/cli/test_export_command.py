@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import lightgbm as lgb
@@ -88,3 +89,74 @@ def test_a_difference_exits_with_one_and_bad_input_with_two(saved: Path, tmp_pat
     out.write_text("{")
     assert unskew("verify-export", out, f"{out}.parity.json").exit_code == 2
     assert unskew("export", saved, "--to", "lucene", "--out", out).exit_code == 2
+
+
+def test_commands_to_copy_survive_the_shell(saved: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "it's $HOME [red]x[/red]"
+    folder.mkdir(parents=True)
+    result = unskew("export", saved, "--to", "vespa", "--out", folder / "my model.json")
+    assert result.exit_code == 0, result.output
+    line = next(line for line in result.stdout.splitlines() if "verify-export" in line)
+    ran = subprocess.run(["sh", "-c", f"printf '%s\\n' {line.split(None, 2)[2]}"], capture_output=True, text=True)
+    out, parity = ran.stdout.splitlines()
+    assert out == str(folder / "my model.json")
+    assert unskew("verify-export", out, parity).exit_code == 0
+    assert f"vespa → {out}\n" in result.stdout  # no part of the path is taken for a style, or wrapped
+
+
+def test_an_edited_file_is_named_as_such(saved: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.json"
+    assert unskew("export", saved, "--to", "solr", "--out", out).exit_code == 0
+    out.write_text(json.dumps(json.loads(out.read_text()), indent=2))
+    again = unskew("verify-export", out, f"{out}.parity.json")
+    assert again.exit_code == 1
+    told = " ".join(again.stdout.split())
+    assert "Not the exported file. On these rows the scores agree" in told
+    assert "edited since" in told
+    document = json.loads(unskew("verify-export", out, f"{out}.parity.json", "--json").stdout)
+    assert document["ok"]
+    assert not document["same_file"]
+
+
+def test_an_edited_or_missing_parity_file_is_bad_input(saved: Path, tmp_path: Path) -> None:
+    out, parity = tmp_path / "m.json", tmp_path / "m.json.parity.json"
+    assert unskew("export", saved, "--to", "solr", "--out", out).exit_code == 0
+    document = json.loads(parity.read_text())
+    document["expected"][0] += 1
+    parity.write_text(json.dumps(document))
+    edited = unskew("verify-export", out, parity)
+    assert edited.exit_code == 2
+    assert "checksum" in edited.stderr
+    parity.unlink()
+    missing = unskew("verify-export", out, parity)
+    assert missing.exit_code == 2
+    assert "export the model again" in " ".join(missing.stderr.split())
+
+
+def test_a_log_with_other_names_goes_into_the_parity_file(saved: Path, table: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    frame = pl.read_parquet(table).select(
+        q="query_id",
+        s="query_id",
+        doc="item_id",
+        rank="item_id",
+        clicked=pl.col("item_id") == 0,
+        bm25="bm25",
+        age="age",
+    )
+    frame.write_parquet(log)
+    names = ["--query", "q", "--session", "s", "--item", "doc", "--position", "rank", "--click", "clicked"]
+    words = ["export", saved, "--to", "solr", "--out", tmp_path / "m.json", "--log", log]
+    assert unskew(*words).exit_code == 2
+    result = unskew(*words, *names, "--position-base", "0", "--json")
+    assert result.exit_code == 0, result.output
+    parity = json.loads((tmp_path / "m.json.parity.json").read_text())
+    assert parity["facts"]["real_rows"] == 40
+
+
+def test_a_log_is_not_written_over(saved: Path, table: Path) -> None:
+    before = table.read_bytes()
+    result = unskew("export", saved, "--to", "solr", "--out", table, "--log", table)
+    assert result.exit_code == 2
+    assert "would be lost" in " ".join(result.stderr.split())
+    assert table.read_bytes() == before

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.data.ranking import RankingData
-from unskew.deploy.export import export
+from unskew.deploy.export import FORMATS, export
 from unskew.deploy.forest import forest_of
 from unskew.deploy.model import Model
-from unskew.deploy.parity import read_parity
+from unskew.deploy.parity import Parity, read_parity
 from unskew.deploy.parity_rows import draw_rows
 from unskew.deploy.verify.check import rankings_changed, verify_export
-from unskew.errors import ModelFileError
+from unskew.errors import ModelFileError, SettingError
 
 Models = dict[str, Model]
 
@@ -135,3 +138,99 @@ def test_changed_rankings_are_those_a_comparison_of_all_pairs_finds(
         if a == b and x > y and u < v:
             (clear if x - y > margin else close).add(a)
     assert rankings_changed(expected, got, lists.astype(int), margin) == (len(clear), len(close - clear))
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_an_edited_parity_file_is_refused(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    done = export(models["missing"], "vespa", tmp_path / "m.json", parity=tmp_path / f"p.{suffix}")
+    parity = read_parity(done.parity)
+    seal = parity.seal()
+    first = parity.rows.copy()
+    first[0, 0] = 7
+    edits: list[dict[str, object]] = [
+        {"expected": parity.expected + 1},
+        {"rows": first},
+        {"lists": parity.lists[::-1].copy()},
+        {"features": parity.features[::-1]},
+        {"facts": {**parity.facts, "sha256": "0" * 64}},
+    ]
+    for edit in edits:
+        changed = replace(parity, **edit)  # type: ignore[arg-type]
+        assert changed.seal() != seal
+        with monkeypatch.context() as patched:  # what an editor who leaves the checksum alone would write
+            patched.setattr(Parity, "seal", lambda self: seal)
+            changed.save(done.parity)
+        with pytest.raises(ModelFileError, match="checksum differs, so it was edited"):
+            verify_export(done.path, done.parity)
+    parity.save(done.parity)
+    assert verify_export(done.path, done.parity).ok
+
+
+def test_a_cut_parity_file_is_refused(models: Models, tmp_path: Path) -> None:
+    for suffix in ("json", "parquet"):
+        done = export(models["plain"], "solr", tmp_path / "m.json", parity=tmp_path / f"p.{suffix}")
+        whole = done.parity.read_bytes()
+        for share in (0.0, 0.1, 0.5, 0.99):
+            done.parity.write_bytes(whole[: int(share * len(whole))])
+            with pytest.raises(ModelFileError):
+                verify_export(done.path, done.parity)
+
+
+def test_parity_files_without_a_checksum_are_still_read(models: Models, tmp_path: Path) -> None:
+    done = export(models["plain"], "solr", tmp_path / "m.json")
+    document = json.loads(done.parity.read_text())
+    del document["facts"]["parity_sha256"], document["facts"]["sha256_beside"]
+    done.parity.write_text(json.dumps(document))
+    found = verify_export(done.path, done.parity)
+    assert found.ok
+    assert found.same_file
+
+
+def test_a_file_is_told_from_the_one_that_was_exported(models: Models, tmp_path: Path) -> None:
+    done = export(models["plain"], "elasticsearch", tmp_path / "m.json")
+    assert verify_export(done.path, done.parity).same_file
+    assert verify_export(done.beside[0], done.parity).same_file
+    done.path.write_text(json.dumps(json.loads(done.path.read_text()), indent=1))  # the same model, laid out anew
+    found = verify_export(done.path, done.parity)
+    assert found.ok
+    assert not found.same_file
+    other = export(models["linear"], "elasticsearch", tmp_path / "other.json")
+    assert not verify_export(other.path, done.parity).ok
+    solr = export(models["plain"], "solr", tmp_path / "solr.json")
+    with pytest.raises(ModelFileError, match=r"solr\.json is not the file .* belongs to another export"):
+        verify_export(solr.path, done.parity)
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, 1.0, float("nan"), float("inf")])
+def test_a_tolerance_that_proves_nothing_is_refused(models: Models, tmp_path: Path, tolerance: float) -> None:
+    done = export(models["plain"], "solr", tmp_path / "m.json")
+    with pytest.raises(SettingError, match="tolerance"):
+        verify_export(done.path, done.parity, tolerance=tolerance)
+
+
+def test_many_features_mean_fewer_rows(
+    make_model: Callable[..., Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unskew.deploy.export.MAX_VALUES", 400_000)
+    rng, width = np.random.default_rng(0), 2000
+    x = rng.normal(size=(300, width)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    params = {"objective": "regression", "num_leaves": 31, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
+    booster = lgb.train(params | {"feature_fraction": 0.02}, lgb.Dataset(x, label=rng.normal(size=300)), 40)
+    done = export(make_model(booster, tuple(f"f{i}" for i in range(width))), "solr", tmp_path / "m.json", rows=x)
+    parity = read_parity(done.parity)
+    assert parity.facts["real_rows"] == 200
+    assert len(parity.rows) == 400
+    assert done.leaves_covered is not None
+    assert 0 < done.leaves_covered < 1
+    assert verify_export(done.path, done.parity).ok
+
+
+def test_one_feature_is_enough(make_model: Callable[..., Model], tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(100, 1))
+    booster = lgb.train({"objective": "regression", "verbose": -1}, lgb.Dataset(x, label=x[:, 0]), 3)
+    for name in FORMATS:
+        done = export(make_model(booster, ("bm25",)), name, tmp_path / f"m.{name}")
+        assert verify_export(done.path, done.parity).ok

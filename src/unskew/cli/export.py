@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from unskew.cli import app
-from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.columns import LogOptions, with_log_options
+from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command, visible
 from unskew.deploy.targets import TARGETS, FormatName, shell_path
 
 if TYPE_CHECKING:
@@ -24,10 +26,12 @@ _HELP_ON_ENGINES = "How each engine compares:\n\n" + "\n\n".join(
 
 @app.command("export", epilog=_HELP_ON_ENGINES)
 @command
+@with_log_options
 def export_command(
     model: Annotated[Path, typer.Argument(help="The folder of a saved model.")],
-    to: Annotated[FormatName, typer.Option("--to", help="The format of the engine.")],
+    to: Annotated[FormatName, typer.Option("--to", help="The engine; below is how each compares.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; the parity file goes beside it.")],
+    columns: LogOptions,
     log: Annotated[Path | None, typer.Option("--log", help="A click log whose items go into the parity file.")] = None,
     feature_set: Annotated[
         Path | None, typer.Option("--feature-set", help="The engine's feature-set file, to check the names against.")
@@ -48,21 +52,22 @@ def export_command(
     Example: [bold]unskew export model --to elasticsearch --out model.json --feature-set features.json[/bold]
     """
     from unskew.deploy.export import export
+    from unskew.deploy.outputs import check_outputs
 
     voice = Voice(json, quiet)
     rows = None
     if log is not None:
-        from unskew.data.files import read_log
-
-        rows = read_log(log, missing="keep")
+        check_outputs([out, *([parity] if parity is not None else [])], [log])
+        rows = replace(columns, missing="keep").read(log)
     done = export(
         model, to, out, name=name, feature_set=feature_set, log=rows, missing=missing, parity=parity, seed=seed
     )
     covered = "" if done.leaves_covered is None else f", {done.leaves_covered:.0%} of the leaves covered"
-    voice.say(f"{to} → {done.path}")
-    voice.say(f"The engine compares: {done.compares}.")
-    voice.say(f"Parity file with {done.parity_rows:,} rows{covered} → {done.parity}")
-    for note in done.notes:
+    # Paths are neither wrapped nor read as markup, so that they can be copied.
+    voice.verbatim(f"{to} → {visible(str(done.path))}")
+    voice.verbatim(f"The engine compares: {done.compares}.")
+    voice.verbatim(f"Parity file with {done.parity_rows:,} rows{covered} → {visible(str(done.parity))}")
+    for note in () if TARGETS[to].surprises else done.notes:  # warnings have told those
         voice.note(note)
     for upload in done.upload:
         voice.say("Load it with:")
@@ -99,18 +104,24 @@ def verify_command(
 ) -> int:
     """Score an exported file by its engine's rule (and by the engine's own runtime, if installed) and compare.
 
-    Exits with 1 if a score differs or a ranking changed.
+    Exits with 1 if a score differs, a ranking changed, or the file is not the one that was exported.
 
     Example: [bold]unskew verify-export model.json model.json.parity.json[/bold]
     """
-    from unskew.deploy.verify.check import verify_export
+    from unskew.deploy.verify.check import OTHER_FILE, verify_export
 
     voice = Voice(json, quiet)
     found = verify_export(file, parity, tolerance=tolerance)
     voice.say(_table(found))
-    voice.say("[green]Equal.[/green]" if found.ok else "[red]Different.[/red] Do not load this file.")
+    if not found.ok:
+        voice.say("[red]Different.[/red] Do not load this file.")
+    if not found.same_file:
+        agree = "On these rows the scores agree, but this" if found.ok else "This"
+        voice.say(f"[red]Not the exported file.[/red] {agree} {OTHER_FILE}.")
+    elif found.ok:
+        voice.say("[green]Equal.[/green]")
     voice.result(found.as_dict())
-    return OK if found.ok else SAYS_NO
+    return OK if found.ok and found.same_file else SAYS_NO
 
 
 def _table(found: Verification) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from unskew._files import atomic_path
 from unskew.data.inputs import as_matrix
-from unskew.deploy.feature_set import FeatureSet, read_feature_set
+from unskew.deploy.feature_set import FeatureSet, as_feature_set
 from unskew.deploy.forest import forest_of
 from unskew.deploy.formats.base import LARGEST, Request, Written
 from unskew.deploy.manifest import MANIFEST, digest
@@ -53,7 +54,7 @@ def export(
     path: str | os.PathLike[str],
     *,
     name: str = "unskew",
-    feature_set: str | os.PathLike[str] | FeatureSet | None = None,
+    feature_set: str | os.PathLike[str] | FeatureSet | Sequence[str] | None = None,
     log: Any = None,
     rows: Any = None,
     missing: MissingRule = "exact",
@@ -64,7 +65,7 @@ def export(
 
     model : a Model, a fitted method, or the folder of a saved model.
     name : the model's name inside the engine.
-    feature_set : the engine's own feature-set file, to check the names against.
+    feature_set : the engine's own feature-set file, or its names in order, to check the model's against.
     log, rows : a ClickLog, RankingData, frame or array whose rows go into the parity file, beside the drawn ones.
     missing : "exact" refuses an engine that cannot follow this model's missing values; "zero" takes them for 0.
     parity : where the parity file goes (.json or .parquet); without it, beside the export.
@@ -81,7 +82,7 @@ def export(
     ready = _as_model(model)
     if not name or not name.isprintable():
         raise ExportError(f"A model needs a printable name inside the engine, but got {name!r}.")
-    features = read_feature_set(feature_set) if isinstance(feature_set, (str, os.PathLike)) else feature_set
+    features = as_feature_set(feature_set)
     request = Request(TARGETS[format], ready, name, features, missing)
     written = _with_suffix_note(request, Path(path), _write(request))
     proof = _parity(request, written, log if log is not None else rows, seed)

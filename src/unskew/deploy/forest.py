@@ -29,6 +29,8 @@ from unskew.errors import ExportError
 
 # Rows walked together: rows × trees places are held at once.
 _BLOCK = 1 << 22
+# Splits on a way down: far beyond any tree that was trained, and a bound on the work with one that was made up.
+MAX_DEPTH = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +70,9 @@ class Forest:
 
     @cached_property
     def depth(self) -> int:
-        """The longest way from a root to a leaf, in splits."""
+        """The longest way from a root to a leaf, in splits; counted up to MAX_DEPTH and one more."""
         depth, level = 0, self.root
-        while level.size:
+        while level.size and depth <= MAX_DEPTH:
             depth += 1
             level = np.concatenate([self.left[level], self.right[level]])
             level = level[level < self.n_nodes]
@@ -114,10 +116,14 @@ def forest_of(model: Model) -> Forest:
     """The trees of a model, or an ExportError if it has none."""
     content = next(iter(model.files.values()))
     if model.kind == "lightgbm":
-        return from_lightgbm(read_text(content), model.feature_names)
-    if model.kind == "xgboost":
-        return from_xgboost(read_xgboost(content), model.feature_names)
-    raise ExportError(f"A model of kind '{model.kind}' has no trees. Export it to onnx.")
+        forest = from_lightgbm(read_text(content), model.feature_names)
+    elif model.kind == "xgboost":
+        forest = from_xgboost(read_xgboost(content), model.feature_names)
+    else:
+        raise ExportError(f"A model of kind '{model.kind}' has no trees. Export it to onnx.")
+    if forest.depth > MAX_DEPTH:
+        raise ExportError(f"A tree of this model is more than {MAX_DEPTH:,} splits deep. Train with max_depth.")
+    return forest
 
 
 def from_lightgbm(model: TextModel, names: tuple[str, ...]) -> Forest:

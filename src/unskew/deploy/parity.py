@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from unskew._files import atomic_path
 from unskew._segments import IntArray
-from unskew.deploy.manifest import read_bytes
+from unskew.deploy.manifest import digest, read_bytes
 from unskew.deploy.strict_json import read_json
 from unskew.errors import ModelFileError
 
@@ -24,6 +24,7 @@ PARITY_SUFFIXES: Final = (".json", ".parquet")
 DRAWN_LIST = 50
 _AGAIN = "Name the parity file that the export wrote, or export the model again."
 _EXPECTED, _LIST, _FACTS = "unskew:expected", "unskew:list", "unskew:facts"
+_SEAL = "parity_sha256"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Parity:
     rows : (n, d) float32; NaN is a missing value.
     lists : (n,) rows with the same number are ranked against each other.
     expected : (n,) the model's scores.
-    facts : format, model name, sha256 of the exported file, tolerance, share of leaves covered.
+    facts : format, model name, sha256 of the exported file and of those beside it, share of leaves covered.
     """
 
     features: tuple[str, ...]
@@ -44,18 +45,30 @@ class Parity:
     facts: Mapping[str, Any]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write as Parquet, or as JSON if the path ends in .json."""
+        """Write as JSON or as Parquet, by the ending of the path."""
         with atomic_path(path) as temporary:
             if Path(path).suffix == ".json":
                 temporary.write_text(self._json(), encoding="utf-8")
             else:
                 self._write_parquet(temporary)
 
+    def seal(self) -> str:
+        """The checksum of all that is said here, the same for JSON and Parquet."""
+        told = json.dumps([dict(self.facts), self.features], sort_keys=True).encode()
+        # Neither the sign of a zero nor the bits of a NaN survive a text.
+        rows = np.where(np.isnan(self.rows), np.float32(np.nan), self.rows + np.float32(0))
+        parts = (rows.astype("<f4"), self.lists.astype("<i8"), self.expected.astype("<f8"))
+        return digest(b"".join([told, *(np.ascontiguousarray(part).tobytes() for part in parts)]))
+
+    def _sealed_facts(self) -> dict[str, Any]:
+        return {**self.facts, _SEAL: self.seal()}
+
     def _json(self) -> str:
         """One JSON document, a row a line; nine digits say a float32 exactly, and null is a missing value."""
-        head = {"facts": dict(self.facts), "features": list(self.features), "lists": self.lists.tolist()}
+        head = {"facts": self._sealed_facts(), "features": list(self.features), "lists": self.lists.tolist()}
         head["expected"] = self.expected.tolist()
-        rows = ["[" + ",".join("null" if x != x else f"{x:.9g}" for x in row) + "]" for row in self.rows.tolist()]
+        # One row at a time: as Python's numbers, all of them would take many times the room.
+        rows = ["[" + ",".join("null" if x != x else f"{x:.9g}" for x in row.tolist()) + "]" for row in self.rows]
         text = json.dumps(head, ensure_ascii=False, allow_nan=False)
         return text[:-1] + ', "rows": [\n' + ",\n".join(rows) + "\n]}\n"
 
@@ -64,13 +77,15 @@ class Parity:
 
         columns = {_LIST: self.lists, _EXPECTED: self.expected}
         columns |= {f"feature:{name}": self.rows[:, i] for i, name in enumerate(self.features)}
-        facts = json.dumps(dict(self.facts), ensure_ascii=False, allow_nan=False)
+        facts = json.dumps(self._sealed_facts(), ensure_ascii=False, allow_nan=False)
         pl.DataFrame(columns).write_parquet(path, metadata={_FACTS: facts})
 
 
 def read_parity(path: str | os.PathLike[str]) -> Parity:
     """Read a parity file, Parquet or JSON; a ModelFileError says what is wrong with it."""
     source = Path(path)
+    if source.suffix not in PARITY_SUFFIXES:
+        raise _wrong(source, f"such a file ends in {' or '.join(PARITY_SUFFIXES)}")
     if source.suffix == ".json":
         parity = _from_document(read_json(read_bytes(source, MAX_BYTES, _AGAIN), f"The parity file {source}"), source)
     else:
@@ -84,7 +99,17 @@ def read_parity(path: str | os.PathLike[str]) -> Parity:
         raise _wrong(source, "it holds scores or features that are not finite")
     if not isinstance(parity.facts.get("format"), str):
         raise _wrong(source, "it does not say which format it belongs to")
-    return parity
+    return _unsealed(parity, source)
+
+
+def _unsealed(parity: Parity, source: Path) -> Parity:
+    """The same without its seal, after comparing it; the first parity files had none."""
+    facts = dict(parity.facts)
+    seal = facts.pop(_SEAL, None)
+    bare = replace(parity, facts=facts)
+    if seal is not None and seal != bare.seal():
+        raise _wrong(source, "its checksum differs, so it was edited or damaged")
+    return bare
 
 
 def _from_document(document: Any, source: Path) -> Parity:

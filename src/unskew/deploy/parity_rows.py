@@ -13,6 +13,8 @@ from unskew.deploy.forest import Forest
 Rows = npt.NDArray[np.float32]
 
 _BATCH = 512
+# Levels that are climbed and walked down when aiming at leaves: a bound on the work with trees deep beyond measure.
+_LEVELS = 50_000
 _EXTREME = np.float32(3e38)
 
 
@@ -41,13 +43,14 @@ def draw_rows(
     below, beyond = _sides(forest, reached)
     choices = _choices(forest, below, beyond, missing)
     parent = _parents(forest)
-    kept = [_corner_rows(forest, choices, missing, rng)]
+    kept = [_corner_rows(forest, choices, missing, limit, rng)[:limit]]
     uncovered = np.ones(len(forest.value), dtype=bool)
     uncovered[_seen(forest, kept[0])] = False
     in_trees = parent[forest.n_nodes :] >= 0
     aims = rng.permutation(np.flatnonzero(uncovered & in_trees))
-    total, out_of_reach = len(kept[0]), 0
-    while aims.size and total < limit:
+    total, out_of_reach, levels = len(kept[0]), 0, 0
+    while aims.size and total < limit and levels <= _LEVELS:
+        levels += forest.depth
         batch, aims = aims[:_BATCH], aims[_BATCH:]
         rows = _aimed(forest, batch, parent, (below, beyond), choices, rng, missing)
         chosen = _first_to_reach(forest.leaves(rows), uncovered)
@@ -91,15 +94,15 @@ def _parents(forest: Forest) -> IntArray:
     return parent
 
 
-def _corner_rows(forest: Forest, choices: list[Rows], missing: bool, rng: np.random.Generator) -> Rows:
-    """All zeros, all extremes, all missing, one missing at a time, and some rows at random."""
+def _corner_rows(forest: Forest, choices: list[Rows], missing: bool, limit: int, rng: np.random.Generator) -> Rows:
+    """All zeros, all extremes, all missing, one missing at a time (half of the limit at most), some at random."""
     width = len(forest.names)
     corners = [np.zeros(width), np.full(width, _EXTREME), np.full(width, -_EXTREME)]
     if missing:
         corners.append(np.full(width, np.nan))
     rows = [np.array(corners, dtype=np.float32), _random_rows(choices, 256, rng)]
     if missing:
-        used = np.unique(forest.feature)
+        used = np.unique(forest.feature)[: max(1, limit // 2)]
         single = _random_rows(choices, len(used), rng)
         single[np.arange(len(used)), used] = np.nan
         rows.append(single)

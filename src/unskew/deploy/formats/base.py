@@ -72,6 +72,7 @@ def exact_trees(request: Request, *, nan: bool = True) -> Forest:
             f"{_listed(names)}. Export to lightgbm or treelite, or encode these features as numbers before training."
         )
     refuse_zero_as_missing(forest, engine)
+    _refuse_large(forest, engine)
     if request.missing == "zero":
         return as_zero(forest)
     differs = forest.missing_left != (forest.threshold >= 0)
@@ -91,6 +92,16 @@ def refuse_zero_as_missing(forest: Forest, engine: str) -> None:
         raise ExportError(
             f"{engine} cannot treat zeros as missing, but this model was trained with zero_as_missing. "
             "Export to lightgbm, or train with zero_as_missing=False."
+        )
+
+
+def _refuse_large(forest: Forest, engine: str) -> None:
+    """Leaves that float32 cannot hold or add up: a file would say infinity, which no engine reads."""
+    if abs(forest.base) + np.abs(forest.value).sum() > LARGEST:
+        raise ExportError(
+            f"{engine} computes in float32, which cannot hold the leaves of this model (the largest is "
+            f"{np.abs(forest.value).max(initial=abs(forest.base)):.3g}). Export to lightgbm, or train on labels of an "
+            "ordinary size."
         )
 
 

@@ -21,6 +21,10 @@ from unskew.errors import ModelFileError, SettingError
 
 MAX_BYTES = 1 << 30
 TOLERANCE = 1e-6
+OTHER_FILE = (
+    "is not the file that this parity file was written with (its checksum differs): it was edited since, or it belongs "
+    "to another export"
+)
 
 Reader = Callable[[bytes, Sequence[str], npt.NDArray[np.float32]], npt.NDArray[np.float64]]
 
@@ -83,18 +87,21 @@ def verify_export(
     target = TARGETS[name]
     same_file = _is_sealed(content, wanted)
     if target.trusting and not same_file:
-        raise ModelFileError(
-            f"{file} is not the file this parity file was written for: its checksum differs. It was edited, or it "
-            "belongs to another export. Export the model again."
-        )
+        raise ModelFileError(f"{file} {OTHER_FILE}. Export the model again.")
     module = import_module(f"unskew.deploy.verify.{target.module}")
     readings = [("rule", module.score)]
     if target.runtime is not None and find_spec(target.runtime) is not None:
         readings.append((target.runtime, module.run))
     names = _engine_order(wanted)
     rows = np.zeros((len(wanted.rows), len(names)), dtype=np.float32)
-    rows[:, [names.index(feature) for feature in wanted.features]] = wanted.rows
-    found = tuple(_compare(by, reader, content, names, rows, wanted, tolerance) for by, reader in readings)
+    place = {feature: i for i, feature in enumerate(names)}
+    rows[:, [place[feature] for feature in wanted.features]] = wanted.rows
+    try:
+        found = tuple(_compare(by, reader, content, names, rows, wanted, tolerance) for by, reader in readings)
+    except ModelFileError as error:
+        if same_file:
+            raise
+        raise ModelFileError(f"{error} {file} {OTHER_FILE}.") from None
     return Verification(format=name, tolerance=tolerance, readings=found, same_file=same_file)
 
 
@@ -109,9 +116,10 @@ def _engine_order(parity: Parity) -> list[str]:
     order = parity.facts.get("feature_order")
     if order is None:
         return list(parity.features)
-    if not isinstance(order, list) or not set(parity.features) <= set(order):
-        raise ModelFileError("The parity file's feature_order does not hold its features.")
-    return [str(name) for name in order]
+    names = [str(name) for name in order] if isinstance(order, list) else []
+    if len(set(names)) != len(names) or not set(parity.features) <= set(names):
+        raise ModelFileError("The parity file's feature_order does not hold its features, each once.")
+    return names
 
 
 def _compare(

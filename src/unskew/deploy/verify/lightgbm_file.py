@@ -55,6 +55,10 @@ def _tree(lines: dict[str, str], rows: npt.NDArray[np.float64]) -> npt.NDArray[n
         for key in ("split_feature", "left_child", "right_child", "decision_type")
     )
     threshold = np.array(lines["threshold"].split(), dtype=np.float64)
+    # A node comes after its parent; a way that leads back would be walked for as long as the file is.
+    for child in (left, right):
+        if ((child >= 0) & (child <= np.arange(len(feature)))).any():
+            raise ValueError("a node points back at itself or at a node before it")
     node = np.zeros(len(rows), dtype=np.int64)
     for _ in range(len(feature)):  # no way down is longer than there are splits
         going = np.flatnonzero(node >= 0)

@@ -32,6 +32,9 @@ def score(content: bytes, names: Sequence[str], rows: Rows) -> npt.NDArray[np.fl
 
 
 def _ensemble(content: bytes) -> Any:
+    # In another encoding "<!" would look otherwise, so only the one that RankLib writes is read.
+    if not _is_utf8(content) or b"<?" in content or b"\x00" in content:
+        raise ModelFileError("The ensemble must be plain UTF-8 text without an XML declaration.")
     if b"<!" in content:
         raise ModelFileError("The XML declares entities or a document type, which RankLib models do not have.")
     body = b"\n".join(line for line in content.splitlines() if not line.startswith(b"#"))
@@ -42,6 +45,14 @@ def _ensemble(content: bytes) -> Any:
     if root.tag != "ensemble":
         raise ModelFileError("The XML must hold an <ensemble>.")
     return root
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _node(table: Table, node: Any, n_features: int) -> tuple[int, tuple[Any, Any] | None]:

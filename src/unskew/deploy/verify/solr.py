@@ -31,7 +31,8 @@ def score(content: bytes, names: Sequence[str], rows: Rows) -> npt.NDArray[np.fl
     null_is_zero = params.get("isNullSameAsZero", True)
     if not isinstance(null_is_zero, bool):
         raise ModelFileError("isNullSameAsZero must be true or false.")
-    place = {name: i for i, name in enumerate(names) if name in set(listed)}
+    known = set(listed)
+    place = {name: i for i, name in enumerate(names) if name in known}
     table, weights = Table(), []
     for tree in params["trees"]:
         if not isinstance(tree, dict) or set(tree) != {"weight", "root"}:

@@ -43,7 +43,9 @@ def _tree(tree: dict[str, Any], rows: npt.NDArray[np.float64]) -> npt.NDArray[np
     todo = [(0, np.arange(len(rows)))]
     while todo:
         number, mine = todo.pop()
-        node = nodes[number]
+        node = nodes.pop(number, None)
+        if node is None:
+            raise ModelFileError("A node of the model does not exist, or has two parents.")
         if "leaf_value" in node:
             out[mine] = node["leaf_value"]
             continue

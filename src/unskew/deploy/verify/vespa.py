@@ -20,12 +20,11 @@ def score(content: bytes, names: Sequence[str], rows: Rows) -> npt.NDArray[np.fl
         raise ModelFileError("Vespa recognises a LightGBM model by its 'tree_info', a list of trees.")
     if document.get("objective") not in ("lambdarank", "rank_xendcg", "regression"):
         raise ModelFileError("The objective must be one that Vespa adds up without a transformation.")
-    listed = document.get("feature_names")
-    if not isinstance(listed, list) or any(not isinstance(name, str) or name not in set(names) for name in listed):
+    listed, place = document.get("feature_names"), {name: i for i, name in enumerate(names)}
+    if not isinstance(listed, list) or any(not isinstance(name, str) or name not in place for name in listed):
         raise ModelFileError("'feature_names' must name features that the parity file has.")
     if not isinstance(document.get("pandas_categorical"), list):
         raise ModelFileError("Vespa needs 'pandas_categorical', if only as an empty list.")
-    place = {name: i for i, name in enumerate(names)}
     columns = [place[name] for name in listed]
     table = Table()
     for tree in document["tree_info"]:
