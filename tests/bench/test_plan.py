@@ -92,7 +92,9 @@ def test_tuning_without_grades() -> None:
     assert (tuned["cfc"], tuned["naive"], tuned["dla"], tuned["oracle"]) == ("debiased", "clicks", "clicks", "grades")
     compared = {entry.method: entry.unit.tune_on for entry in plan_of("validation").entries}
     assert (compared["cfc"], compared["cfc-bc"]) == ("debiased", "clicks")
-    assert {entry.unit.tune_on for entry in plan_of("rq1").entries} == {"grades"}
+    rq1 = plan_of("rq1")
+    assert {entry.method for entry in rq1.entries if entry.unit.tune_on != "grades"} == {"cfc-bc"}
+    assert any("cfc-bc chose on clicks" in note for note in rq1.notes)
 
 
 def test_what_is_left_out_is_said() -> None:

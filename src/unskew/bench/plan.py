@@ -260,5 +260,8 @@ def _notes(what: Experiment, size: Scale, request: Request, folds: int, collecti
     tries = _tries(what, size)
     if what.kind == "ranking" and tries is not None:
         yield f"Every method chose among {tries} setting{'s' if tries > 1 else ''} (and its stages) on validation."
+    chosen = [name for setting in what.settings for name, _ in method_pairs(what, setting, request)]
+    if what.tuning == "grades" and "cfc-bc" in chosen:
+        yield "cfc-bc chose on clicks, which is what it is; all others on human grades."
     if request.average > 1:
         yield f"Scores are means of {request.average} models, each fitted without a part of the log's queries."
