@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from unskew._options import MissingValues
+from unskew.data._pieces import refuse_pipe
 from unskew.data.clicks import ClickLog
 from unskew.data.datasets import Name, data_folder, find, look_for, parse_name
 from unskew.data.published import DATASETS, SPLITS
 from unskew.data.ranking import RankingData
+from unskew.data.tables import did_you_mean
 from unskew.errors import FileFormatError, SettingError, UnskewWarning
 
 SYNTHETIC_QUERIES = 200
@@ -151,6 +153,7 @@ def is_table(path: Path) -> bool:
     """Whether a path holds a table: by its name, else by its first bytes."""
     if path.is_dir():
         return True
+    refuse_pipe(path)
     suffixes = [suffix for suffix in path.suffixes if suffix not in _COMPRESSED]
     if suffixes and suffixes[-1].lower() in TABLES:
         return True
@@ -239,12 +242,8 @@ def _refuse_columns(source: str, columns: dict[str, Any]) -> None:
 
 
 def _unknown(text: str) -> FileFormatError:
-    path = Path(text)
-    folder = path.parent
-    nearby = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    close = [str(folder / name) for name in get_close_matches(path.name, nearby, n=1)]
-    close += get_close_matches(text.lower().split("/")[0], [*DATASETS, "synthetic"], n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
+    close = get_close_matches(text.lower().split("/")[0], [*DATASETS, "synthetic"], n=1)
+    hint = did_you_mean(Path(text)) or (f" Did you mean '{close[0]}'?" if close else "")
     return FileFormatError(
         f"There is no file '{text}', and no data set is called so.{hint}\n"
         f"Name a file (LETOR text, Parquet, CSV), synthetic[:queries], or one of: {', '.join(DATASETS)}."

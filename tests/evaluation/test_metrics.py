@@ -209,3 +209,12 @@ def test_other_wrong_input_is_refused():
         per_query([1, 0], [1.0, 2.0], [0, 2], max_grade=1, at=[0])
     with pytest.raises(DataError, match="finite label"):
         dcg_linear([1.0, np.nan], [1.0, 2.0], [0, 2])
+
+
+def test_a_cut_off_beyond_every_list_needs_no_room() -> None:
+    grades, scores, offsets = [0, 1, 2, 0, 1], [0.1, 0.9, 0.5, 0.3, 0.2], [0, 3, 5]
+    far = per_query(grades, scores, offsets, max_grade=2, at=[2, 10**12])
+    near = per_query(grades, scores, offsets, max_grade=2, at=[2, 3])
+    for metric in ("ndcg", "err"):
+        np.testing.assert_array_equal(far[f"{metric}@{10**12}"], near[f"{metric}@3"])
+        np.testing.assert_array_equal(far[f"{metric}@2"], near[f"{metric}@2"])

@@ -96,3 +96,30 @@ def test_other_files_are_refused(data, table, tmp_path):
     path.write_bytes(bytes(range(256)) * 20)
     with pytest.raises(FileFormatError):
         read_scores(path, data)
+
+
+@pytest.mark.parametrize("kind", [pl.UInt64, pl.Int128])
+def test_ids_beyond_64_bits(tmp_path, kind):
+    query = pl.Series([2**63 + 7, 2**63 + 8], dtype=kind)
+    data = RankingData.from_arrays(np.eye(2), sizes=[1, 1], query_ids=query, item_ids=["a", "b"], grades=[0, 1])
+    table = pl.DataFrame({"query_id": query, "item_id": ["a", "b"], "score": [0.5, 1.5]})
+    for name in ("s.csv", "s.parquet"):
+        assert read_scores(written(table, tmp_path / name), data).tolist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [(["1", "x", "2", "3"], r"first: 'x' in row 2"), ([1.0, 2.0, float("inf"), 3.0], r"s\.csv: .* inf in row 3")],
+)
+def test_scores_that_are_none(data, table, tmp_path, values, said):
+    path = written(table.with_columns(score=pl.Series(values)), tmp_path / "s.csv")
+    with pytest.raises(DataError, match=said):
+        read_scores(path, data)
+
+
+def test_lines_of_another_encoding(data, tmp_path):
+    (tmp_path / "s.txt").write_bytes(b"\xef\xbb\xbf0.5\n-1\n2\n7.25\n")
+    assert read_scores(tmp_path / "s.txt", data).tolist() == SCORES
+    (tmp_path / "s.txt").write_bytes(b"0.5\n\xff\n2\n7.25\n")
+    with pytest.raises(FileFormatError, match="line 2"):
+        read_scores(tmp_path / "s.txt", data)

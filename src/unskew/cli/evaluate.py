@@ -45,12 +45,15 @@ def evaluate_command(
 
     Example: [bold]unskew evaluate judged.parquet naive.parquet corrected.parquet --max-grade 4[/bold]
     """
+    from unskew.data.files import check_target
     from unskew.evaluation.report import evaluate
     from unskew.evaluation.score_files import read_scores, system_names
     from unskew.sources import read_grades
 
     voice = Voice(json, quiet)
     cuts = _cutoffs(at)
+    if per_query is not None:
+        check_target(per_query)
     columns = named(query=query, item=item, relevance=relevance)
     judged = read_grades(data, max_grade=max_grade, seed=seed, **columns)
     systems = {name: read_scores(path, judged) for name, path in zip(system_names(scores), scores)}

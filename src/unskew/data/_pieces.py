@@ -21,7 +21,8 @@ PIECE_BYTES = 512 << 10
 LONGEST_LINE = 64 << 20
 
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-_OTHER_KINDS = {
+# What people hand over by mistake, told by its first bytes.
+OTHER_KINDS = {
     b"PAR1": "a Parquet file",
     b"ARROW1": "an Arrow file",
     b"PK\x03\x04": "a zip archive: unpack it first",
@@ -95,6 +96,7 @@ def read_pieces(path: str | os.PathLike[str], *, size: int = PIECE_BYTES) -> Ite
 def compression_of(path: str | os.PathLike[str]) -> str | None:
     """'gzip', 'xz', 'zstd' or None for plain text, by the file's first bytes; other kinds of file are refused."""
     path = Path(path)
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             start = file.read(8)
@@ -104,10 +106,16 @@ def compression_of(path: str | os.PathLike[str]) -> str | None:
         raise FileFormatError(f"{path} is a folder, but a file is needed.") from None
     except OSError as error:
         raise FileFormatError(f"Cannot read {path}: {error.strerror or error}.") from error
-    for magic, kind in _OTHER_KINDS.items():
+    for magic, kind in OTHER_KINDS.items():
         if start.startswith(magic):
             raise FileFormatError(f"{path} is {kind}. {_EXPECTED}")
     return next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse a pipe: files are looked at before they are read, and what a pipe gave does not come again."""
+    if path.is_fifo():
+        raise FileFormatError(f"{path} is a pipe, but the data is read more than once. Write it to a file first.")
 
 
 def _blocks(path: Path, size: int) -> Iterator[bytes]:

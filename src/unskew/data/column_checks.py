@@ -46,9 +46,21 @@ def _lacking(table: Table, lacking: dict[str, str]) -> Check:
         "FAIL",
         f"There is no column '{name}'{others} in {table.source}. Its columns are {found}.",
         len(lacking),
-        hint=f"Name the column that plays this part{example}.",
+        hint=_header_hint(table) or f"Name the column that plays this part{example}.",
         error=ColumnError,
     )
+
+
+def _header_hint(table: Table) -> str:
+    """What to look at where no name can be right: the header, or what separates its fields."""
+    names = list(table.schema)
+    if len(names) == 1:
+        return (
+            "Fields of a CSV file must be separated by commas, tabs, semicolons or '|'; its header came as one field."
+        )
+    if any(name.replace(".", "", 1).removeprefix("-").isdigit() for name in names):
+        return "Its first line looks like data: is the header missing?"
+    return ""
 
 
 def _not_a_number(table: Table, role: str, name: str) -> Check:
@@ -137,6 +149,10 @@ def _some_clicks(values: npt.NDArray, columns: LogColumns) -> Check:
         message = "This log has no click at all, so there is nothing to learn from."
         hint = "Is the click column the right one ({click='NAME'}), and does 1 mean clicked?"
         return Check("click: some", "FAIL", message, len(values), hint=hint)
+    if clicked == len(values):
+        message = "Every impression was clicked, so nothing tells what people prefer."
+        hint = "Does the log leave out what was shown and not clicked, or is the click column the wrong one?"
+        return Check("click: some", "WARN", message, clicked, hint=hint)
     share = clicked / len(values)
     return Check("click: some", "PASS", f"{plural(clicked, 'impression')} clicked, {share:.2%}", clicked)
 

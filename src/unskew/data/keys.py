@@ -20,7 +20,7 @@ from unskew.data.column_checks import (
     number_checks,
     position_checks,
 )
-from unskew.data.columns import ROLES, Coded, LogColumns, as_ids, encode, numbers
+from unskew.data.columns import IDS, ROLES, Coded, LogColumns, as_ids, encode, numbers
 from unskew.data.tables import Table
 from unskew.errors import ColumnError
 
@@ -133,7 +133,9 @@ def raw_columns(table: Table, columns: LogColumns, *roles: str) -> pl.DataFrame:
     """The key columns under the names that unskew gives them."""
     present = columns.present(table, *roles)
     taken = table.take(list(present.values()))
-    return pl.DataFrame([taken[name].alias(ROLES[role]) for role, name in present.items()])
+    return pl.DataFrame(
+        [(table.ids(name) if role in IDS else taken[name]).alias(ROLES[role]) for role, name in present.items()]
+    )
 
 
 def _value_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:

@@ -7,14 +7,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from unskew.data._pieces import OTHER_KINDS, refuse_pipe
 from unskew.errors import ColumnError, FileFormatError
 
 _PARQUET, _ARROW = b"PAR1", b"ARROW1"
+_LEADING_ZERO = re.compile(rb"(?:^|[,;|\t\n\"])0\d")
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstandard", b"\xfd7zXZ": "xz"}
 
 
@@ -27,6 +31,7 @@ class Table:
     take : the named columns as a polars frame, rows always in the same order.
     source : what to call the table in a message.
     metadata : what the file says about itself (key-value pairs of a Parquet footer).
+    written : columns of a CSV file as text, where reading them as numbers would make one id of '7' and '007'.
     """
 
     schema: dict[str, pl.DataType]
@@ -34,6 +39,11 @@ class Table:
     take: Callable[[Sequence[str]], pl.DataFrame]
     source: str = "the table"
     metadata: dict[str, str] = field(default_factory=dict)
+    written: dict[str, pl.Series] = field(default_factory=dict)
+
+    def ids(self, name: str) -> pl.Series:
+        """A column that names things: leading zeros, which numbers do not have, are kept."""
+        return self.written[name] if name in self.written else self.take([name])[name]
 
 
 def open_table(source: Any) -> Table:
@@ -103,12 +113,22 @@ def _pandas_column(name: str, column: Any) -> pl.Series:
         ) from error
 
 
-def _refuse_repeated(names: Sequence[str]) -> None:
+def _refuse_repeated(names: Sequence[str], source: str = "") -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ColumnError(f"Column names must be distinct, but '{name}' occurs more than once. Rename one of them.")
+            todo = "Is the header line missing?" if _is_number(name) else "Rename one of them."
+            where = f"{source}: " if source else ""
+            raise ColumnError(f"{where}Column names must be distinct, but '{name}' occurs more than once. {todo}")
         seen.add(name)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parquet_files(path: Path) -> list[Path] | None:
@@ -138,13 +158,25 @@ def _open_path(path: Path) -> Table:
 
 def head_of(path: Path, size: int = 1 << 16) -> bytes:
     """The first bytes of a file."""
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             return file.read(size)
     except FileNotFoundError as error:
-        raise FileFormatError(f"There is no file {path}.") from error
+        raise FileFormatError(f"There is no file {path}.{did_you_mean(path)}") from error
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def did_you_mean(path: Path) -> str:
+    """A neighbour with almost this name, ready to follow a message; empty where there is none."""
+    folder = path.parent
+    try:
+        nearby = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return ""
+    close = get_close_matches(path.name, nearby, n=1)
+    return f" Did you mean '{folder / close[0]}'?" if close else ""
 
 
 def _open_parquet(parts: list[Path], source: str) -> Table:
@@ -187,21 +219,75 @@ def _open_csv(path: Path, head: bytes) -> Table:
             f"{path} is LETOR text, which is judged data and not a table. Make a log of it with: unskew simulate"
         )
     compressed = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
-    if compressed is None and b"\0" in head:
-        raise FileFormatError(
-            f"{path} is a binary file that is neither Parquet nor Arrow nor CSV. Name a table in one of these formats."
-        )
+    if compressed is None:
+        _refuse_other_kinds(path, head)
     if compressed == "xz":
         raise FileFormatError(f"{path} is compressed with xz; tables may be gzip or zstandard. Unpack it first.")
     separator = ("\t" if ".tsv" in path.suffixes else ",") if compressed else _separator(head)
-    with reading(path, "a CSV file"):
+    with reading(path, "a CSV file", why=lambda: None if compressed else odd_line(path, separator)):
         frame = _with_spelled_nan(_without_blank_end(_read_csv(path, separator)))
     repeated = [name for name in frame.columns if "_duplicated_" in name]
     if repeated:
-        _refuse_repeated([name.split("_duplicated_")[0] for name in frame.columns])
+        _refuse_repeated([name.split("_duplicated_")[0] for name in frame.columns], str(path))
     if compressed is None:
         _refuse_cut_line(path, head, separator)
-    return Table(dict(frame.schema), frame.height, frame.select, str(path))
+    written = _with_leading_zeros(path, separator, frame) if compressed or _any_leading_zero(path) else {}
+    return Table(dict(frame.schema), frame.height, frame.select, str(path), written=written)
+
+
+def _with_leading_zeros(path: Path, separator: str, frame: pl.DataFrame) -> dict[str, pl.Series]:
+    """Whole-number columns in which leading zeros were written, as text."""
+    whole = [name for name, kind in frame.schema.items() if kind.is_integer()]
+    if not whole:
+        return {}
+    with reading(path, "a CSV file"):
+        text = pl.read_csv(path, separator=separator, columns=whole, infer_schema=False).head(frame.height)
+    padded = text.select(pl.all().str.contains(r"^[+-]?0\d").any()).row(0, named=True)
+    return {name: text[name] for name, found in padded.items() if found}
+
+
+def _any_leading_zero(path: Path) -> bool:
+    """Whether any field begins like 007: most files have none, and need no second look at their columns."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        return _LEADING_ZERO.search(content) is not None
+
+
+def _refuse_other_kinds(path: Path, head: bytes) -> None:
+    kind = next((kind for magic, kind in OTHER_KINDS.items() if head.startswith(magic)), None)
+    if kind is None and head.lstrip()[:1] in (b"{", b"["):
+        kind = "JSON"
+    if kind is None and b"\0" in head:
+        kind = "a binary file that is neither Parquet nor Arrow nor CSV"
+    if kind is not None:
+        raise FileFormatError(f"{path} is {kind}. Name a table: Parquet, Arrow or CSV.")
+    if b"\r" in head and b"\n" not in head:
+        raise FileFormatError(f"{path} ends its lines with CR alone. Save it with line ends of Unix or Windows.")
+
+
+def odd_line(path: Path, separator: str) -> str | None:
+    """The first line of a CSV file that explains why it cannot be read, and what to do; None where none does."""
+    sign, quoted = separator.encode(), None
+    expected = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return f"line {number:,} is not UTF-8 text: {_shorten(line.rstrip())}. Save the file as UTF-8."
+            if line.count(b'"') % 2 and quoted is None:
+                quoted = (
+                    f"line {number:,} has a quotation mark that is not closed: {_shorten(line.rstrip())}. Close it."
+                )
+            if b'"' in line:
+                continue
+            found = line.count(sign) + 1
+            expected = expected or found
+            if found > expected:
+                return (
+                    f"line {number:,} has {found} fields, but the header has {expected}: {_shorten(line.rstrip())}. "
+                    "Repair the line (or quote its text), or give the header the names it lacks."
+                )
+    return quoted
 
 
 def _read_csv(path: Path, separator: str) -> pl.DataFrame:
@@ -233,7 +319,7 @@ def _with_spelled_nan(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _separator(head: bytes) -> str:
     header = head.split(b"\n", 1)[0]
-    return max((",", "\t", ";"), key=lambda sign: header.count(sign.encode()))
+    return max((",", "\t", ";", "|"), key=lambda sign: header.count(sign.encode()))
 
 
 def _refuse_cut_line(path: Path, head: bytes, separator: str) -> None:
@@ -257,12 +343,19 @@ def _shorten(line: bytes, length: int = 60) -> str:
 
 
 @contextmanager
-def reading(path: Path, kind: str) -> Iterator[None]:
-    """Turn what polars says about an unreadable file into an error that names it."""
+def reading(path: Path, kind: str, why: Callable[[], str | None] = lambda: None) -> Iterator[None]:
+    """Turn what polars says about an unreadable file into an error that names it.
+
+    why : looks for the reason, where more can be said than polars does.
+    """
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, EOFError) as error:
+        found = why()
+        if found is not None:
+            raise FileFormatError(f"{path} cannot be read as {kind}: {found}") from error
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise FileFormatError(
-            f"{path} cannot be read as {kind}: it is cut short, damaged or something else ({reason})."
+            f"{path} cannot be read as {kind}: it is cut short, damaged or something else ({reason}). "
+            "Get the whole file again, or name another one."
         ) from error

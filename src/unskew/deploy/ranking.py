@@ -140,7 +140,7 @@ def _keys(table: Table, query: str, item: str) -> pl.DataFrame:
 
 
 def _ids(table: Table, column: str) -> pl.Series:
-    found = table.take([column])[column]
+    found = table.ids(column)
     ids = as_ids(found)
     if ids is None:
         kind = "fractions" if found.dtype.is_float() else str(found.dtype)

@@ -57,16 +57,18 @@ def per_query(
     {'ndcg@1': [0.0, nan], 'err@1': [0.0, nan], 'ndcg@2': [0.631, nan], 'err@2': [0.25, nan]}
     """
     judged, bounds, cuts = _check_judged(grades, offsets, max_grade), _check_offsets(offsets), check_cutoffs(at)
-    gain = _gains_of_top(judged, top_rows(scores, bounds, max(cuts), seed=seed))
-    ideal = ideal_dcg(judged, bounds, cuts)
-    dcg, err = np.cumsum(gain * discounts(max(cuts)), axis=1), _cascade(gain, max_grade)
+    # No list is longer than the longest: what lies beyond adds nothing, and needs no room.
+    reach = [min(cut, max(int(np.diff(bounds).max()), 1)) for cut in cuts]
+    gain = _gains_of_top(judged, top_rows(scores, bounds, max(reach), seed=seed))
+    ideal = ideal_dcg(judged, bounds, reach)
+    dcg, err = np.cumsum(gain * discounts(max(reach)), axis=1), _cascade(gain, max_grade)
     empty = ideal[:, 0] == 0
     ideal[empty] = np.nan
     values: PerQuery = {}
-    for column, cut in enumerate(cuts):
+    for column, (cut, deep) in enumerate(zip(cuts, reach, strict=True)):
         # The ideal is summed in another order: a perfect list could come out above 1 by a rounding error.
-        values[f"ndcg@{cut}"] = np.minimum(dcg[:, cut - 1] / ideal[:, column], 1.0)
-        values[f"err@{cut}"] = np.where(empty, np.nan, err[:, cut - 1])
+        values[f"ndcg@{cut}"] = np.minimum(dcg[:, deep - 1] / ideal[:, column], 1.0)
+        values[f"err@{cut}"] = np.where(empty, np.nan, err[:, deep - 1])
     return values
 
 

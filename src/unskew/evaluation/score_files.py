@@ -10,14 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from unskew.data._pieces import refuse_pipe
+from unskew.data.column_checks import first_text
 from unskew.data.columns import as_ids, numbers
 from unskew.data.files import pair_columns
 from unskew.data.ranking import RankingData
-from unskew.data.tables import Table, open_table
+from unskew.data.tables import Table, did_you_mean, open_table
 from unskew.errors import ColumnError, DataError, FileFormatError, KeyMismatchError
 
 KEYS = ("query_id", "item_id")
 Values = npt.NDArray[np.float64]
+# Integers that do not fit into 64 bits with a sign.
+_WIDE = (pl.UInt64, pl.UInt128, pl.Int128)
 
 
 def read_scores(path: str | os.PathLike[str], data: RankingData) -> Values:
@@ -59,7 +63,7 @@ def _by_key(table: Table, value: str, data: RankingData) -> Values:
     lacking = [key for key in KEYS if key not in table.schema]
     if lacking:
         raise ColumnError(f"{table.source} needs the columns query_id and item_id, but '{lacking[0]}' is missing.")
-    theirs, ours = _keys(table.take(KEYS), table.source), pair_columns(data).select(KEYS)
+    theirs, ours = _keys(table), pair_columns(data).select(KEYS)
     matched = {key: _alike(ours[key], theirs[key]) for key in KEYS}
     wanted = pl.DataFrame({key: pair[0] for key, pair in matched.items()})
     there = pl.DataFrame({key: pair[1] for key, pair in matched.items()}).with_columns(
@@ -71,27 +75,39 @@ def _by_key(table: Table, value: str, data: RankingData) -> Values:
     return wanted.join(there, on=KEYS, how="left", maintain_order="left")["value"].to_numpy()
 
 
-def _keys(frame: pl.DataFrame, source: str) -> pl.DataFrame:
+def _keys(table: Table) -> pl.DataFrame:
     columns = []
     for key in KEYS:
-        ids = as_ids(frame[key])
-        if ids is None or ids.null_count():
-            raise ColumnError(f"{source}: {key} must be integers or text without gaps, but is {frame[key].dtype}.")
-        columns.append(ids)
+        ids = as_ids(table.ids(key))
+        if ids is None:
+            raise ColumnError(f"{table.source}: {key} must be integers or text, but is {table.schema[key]}.")
+        missing = ids.is_null()
+        if missing.any():
+            row = int(missing.arg_true()[0]) + 1
+            raise ColumnError(f"{table.source}: {key} must not be missing, but it is (first: row {row:,}).")
+        columns.append(ids.alias(key))
     return pl.DataFrame(columns)
 
 
 def _alike(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Two id columns made comparable: integers of one width, or both as text."""
-    common = pl.Int64 if left.dtype.is_integer() and right.dtype.is_integer() else pl.String
+    narrow = all(ids.dtype.is_integer() and ids.dtype not in _WIDE for ids in (left, right))
+    common = pl.Int64 if narrow else pl.String
     return left.cast(common), right.cast(common)
 
 
 def _values(table: Table, column: str) -> Values:
     kind = table.schema[column]
     if not kind.is_numeric():
-        raise ColumnError(f"{table.source}: {column} must be numbers, but is {kind}.")
+        found = first_text(table, column)
+        raise ColumnError(f"{table.source}: {column} must be numbers, but is {kind}{found}. Repair the column.")
     values = numbers(table.take([column])[column]).astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise DataError(
+            f"{table.source}: {column} must be finite, but {bad.size:,} {'are' if bad.size > 1 else 'is'} not (first: "
+            f"{values[bad[0]]} in row {bad[0] + 1:,}). An item without an opinion needs a low score."
+        )
     return -values if column == "rank" else values
 
 
@@ -119,7 +135,8 @@ def _in_row_order(values: Values, data: RankingData, source: str) -> Values:
 
 
 def _read_lines(path: Path) -> Values:
-    lines = path.read_text(encoding="utf-8").splitlines()
+    # Whatever is not UTF-8 is no number either, and is shown as such.
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
     try:
@@ -133,15 +150,16 @@ def _first_line(path: Path) -> str | None:
     """The first line of a text file; None for a folder or a binary file."""
     if path.is_dir():
         return None
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             head = file.read(4096)
     except OSError as error:
-        raise DataError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise DataError(f"Cannot read {path}: {error.strerror or error}.{did_you_mean(path)}") from error
     if not head.strip():
         raise FileFormatError(f"{path} is empty.")
     try:
-        return head.split(b"\n", 1)[0].decode("utf-8")
+        return head.split(b"\n", 1)[0].decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
 
