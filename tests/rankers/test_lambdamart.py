@@ -243,3 +243,16 @@ def test_presets_adapt_to_what_there_is(world: dict[str, Any]) -> None:
     assert judged.booster_.current_iteration() == 300
     with pytest.raises(SettingError, match="trees must be 1 or more"):
         _small(trees=0).fit(design, label, sizes)
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    """LightGBM tells its position effect to the log alone; what it is made to say must not reach anybody else."""
+    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    design, sizes, position = DesignMatrix(x), np.full(20, 10), np.tile(np.arange(1, 11), 20)
+    labels, weight, cache = (x[:, 0] > 0).astype(int), np.ones(200, dtype=np.float32), {}
+    for rate in (0.1, 0.2):
+        ranker = LambdaMART(preset="smoke", learning_rate=rate, n_jobs=1)
+        ranker.fit(design, labels, sizes, weight=weight, position=position, cache=cache)
+        assert ranker.position_effect_
+    LambdaMART(preset="smoke", n_jobs=1).fit(design, labels, sizes, weight=weight)
+    assert capfd.readouterr() == ("", "")

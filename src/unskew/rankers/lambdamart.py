@@ -148,14 +148,15 @@ class LambdaMART(BaseEstimator):
         check_lists(design, labels, sizes)
         stages = stages_of(self, PRESETS, judge)
         effect = position is not None and self._native_position
-        data = binned(design, positions=effect, threads=self._threads, cache=cache)
-        data.set_label(np.asarray(labels, dtype=np.float32)).set_group(sizes).set_weight(weight)
-        if effect:
-            data.set_position(np.asarray(position, dtype=np.int32))
         params = self._params(design, verbosity=2 if effect else -1)
         params["objective"] = self._objective(labels, sizes, weight, position)
         self.n_plain_, self.n_terms_ = design.n_plain, design.n_terms
+        # Once LightGBM was told to talk it goes on, so all that it is asked to do happens where it is listened to.
         with _position_effects(listen=effect) as effects:
+            data = binned(design, positions=effect, threads=self._threads, cache=cache)
+            data.set_label(np.asarray(labels, dtype=np.float32)).set_group(sizes).set_weight(weight)
+            if effect:
+                data.set_position(np.asarray(position, dtype=np.int32))
             self.stage_, self.judged_ = self._train(params, data, stages, judge, race_of(cache))
         self.position_effect_ = effects[min(self.stage_, len(effects)) - 1] if effects else None
         return self
