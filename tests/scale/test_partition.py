@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +100,31 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert '"parts": 4' in result.stdout
     assert CliRunner().invoke(app, line).exit_code == 2
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_csv_of_other_separators_and_ids_with_leading_zeros(tmp_path: Path, mark: str) -> None:
+    rows = [("query_id", "item_id", "position"), ("07", "1", "1"), ("7", "1", "1"), ("07", "2", "2")]
+    (tmp_path / "log.csv").write_text("\n".join(mark.join(row) for row in rows) + "\n")
+    written = partition_log(tmp_path / "log.csv", tmp_path / "parts")
+    assert sum(written.queries) == 2
+    frame = pl.read_parquet(tmp_path / "parts" / "*.parquet")
+    assert frame.sort("query_id", "position").rows() == [("07", 1, 1), ("07", 2, 2), ("7", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"query_id,position,position\n1,1,2\n", "must be distinct"),
+        (b"query_id,position,a\n1,1,2\n1,2\n", "was cut"),
+        (b"query_id,position\n1,1\n1,2,3\n", "line 3 has 3 fields"),
+        (b"\xfd7zXZ\x00aaaa", "xz"),
+        (b"1 qid:1 1:1\n", "LETOR"),
+        (gzip.compress(b"query_id,position\n1,1\n" * 999)[:-20], "cut short"),
+    ],
+)
+def test_files_that_are_no_sound_csv(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "log.csv").write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        partition_log(tmp_path / "log.csv", tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()

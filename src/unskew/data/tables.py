@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from unskew.data._pieces import OTHER_KINDS, refuse_pipe
+from unskew.data._pieces import refuse_pipe
 from unskew.errors import ColumnError, FileFormatError
 
 _PARQUET, _ARROW = b"PAR1", b"ARROW1"
-_LEADING_ZERO = re.compile(rb"(?:^|[,;|\t\n\"])0\d")
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstandard", b"\xfd7zXZ": "xz"}
 
 
 @dataclass(frozen=True)
@@ -75,14 +71,14 @@ def open_table(source: Any) -> Table:
 
 def _from_arrow(source: Any) -> pl.DataFrame:
     names = list(getattr(source, "column_names", ()))
-    _refuse_repeated(names)
+    refuse_repeated(names)
     frame = pl.from_arrow(source) if names else pl.DataFrame(source)
     return frame.to_frame() if isinstance(frame, pl.Series) else frame
 
 
 def _from_pandas(frame: Any) -> Table:
     names = [str(column) for column in frame.columns]
-    _refuse_repeated(names)
+    refuse_repeated(names)
     place = {name: number for number, name in enumerate(names)}
 
     def take(wanted: Sequence[str]) -> pl.DataFrame:
@@ -113,7 +109,8 @@ def _pandas_column(name: str, column: Any) -> pl.Series:
         ) from error
 
 
-def _refuse_repeated(names: Sequence[str], source: str = "") -> None:
+def refuse_repeated(names: Sequence[str], source: str = "") -> None:
+    """Refuse columns of one name: which of them is meant cannot be known."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -153,7 +150,9 @@ def _open_path(path: Path) -> Table:
         with reading(path, "an Arrow file"):
             frame = pl.read_ipc(path)
         return Table(dict(frame.schema), frame.height, frame.select, str(path))
-    return _open_csv(path, head)
+    from unskew.data.csv_files import open_csv
+
+    return open_csv(path, head)
 
 
 def head_of(path: Path, size: int = 1 << 16) -> bytes:
@@ -211,135 +210,6 @@ def _difference(part: Path, schema: pl.Schema, first: Path, expected: pl.Schema)
         if expected[name] != kind:
             return f"{start}has '{name}' as {kind}, {first.name} as {expected[name]}."
     return f"{start}has them in another order than {first.name}."
-
-
-def _open_csv(path: Path, head: bytes) -> Table:
-    if re.match(rb"\s*-?[\d.]+\s+qid:", head):
-        raise FileFormatError(
-            f"{path} is LETOR text, which is judged data and not a table. Make a log of it with: unskew simulate"
-        )
-    compressed = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), None)
-    if compressed is None:
-        _refuse_other_kinds(path, head)
-    if compressed == "xz":
-        raise FileFormatError(f"{path} is compressed with xz; tables may be gzip or zstandard. Unpack it first.")
-    separator = ("\t" if ".tsv" in path.suffixes else ",") if compressed else _separator(head)
-    with reading(path, "a CSV file", why=lambda: None if compressed else odd_line(path, separator)):
-        frame = _with_spelled_nan(_without_blank_end(_read_csv(path, separator)))
-    repeated = [name for name in frame.columns if "_duplicated_" in name]
-    if repeated:
-        _refuse_repeated([name.split("_duplicated_")[0] for name in frame.columns], str(path))
-    if compressed is None:
-        _refuse_cut_line(path, head, separator)
-    written = _with_leading_zeros(path, separator, frame) if compressed or _any_leading_zero(path) else {}
-    return Table(dict(frame.schema), frame.height, frame.select, str(path), written=written)
-
-
-def _with_leading_zeros(path: Path, separator: str, frame: pl.DataFrame) -> dict[str, pl.Series]:
-    """Whole-number columns in which leading zeros were written, as text."""
-    whole = [name for name, kind in frame.schema.items() if kind.is_integer()]
-    if not whole:
-        return {}
-    with reading(path, "a CSV file"):
-        text = pl.read_csv(path, separator=separator, columns=whole, infer_schema=False).head(frame.height)
-    padded = text.select(pl.all().str.contains(r"^[+-]?0\d").any()).row(0, named=True)
-    return {name: text[name] for name, found in padded.items() if found}
-
-
-def _any_leading_zero(path: Path) -> bool:
-    """Whether any field begins like 007: most files have none, and need no second look at their columns."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        return _LEADING_ZERO.search(content) is not None
-
-
-def _refuse_other_kinds(path: Path, head: bytes) -> None:
-    kind = next((kind for magic, kind in OTHER_KINDS.items() if head.startswith(magic)), None)
-    if kind is None and head.lstrip()[:1] in (b"{", b"["):
-        kind = "JSON"
-    if kind is None and b"\0" in head:
-        kind = "a binary file that is neither Parquet nor Arrow nor CSV"
-    if kind is not None:
-        raise FileFormatError(f"{path} is {kind}. Name a table: Parquet, Arrow or CSV.")
-    if b"\r" in head and b"\n" not in head:
-        raise FileFormatError(f"{path} ends its lines with CR alone. Save it with line ends of Unix or Windows.")
-
-
-def odd_line(path: Path, separator: str) -> str | None:
-    """The first line of a CSV file that explains why it cannot be read, and what to do; None where none does."""
-    sign, quoted = separator.encode(), None
-    expected = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                return f"line {number:,} is not UTF-8 text: {_shorten(line.rstrip())}. Save the file as UTF-8."
-            if line.count(b'"') % 2 and quoted is None:
-                quoted = (
-                    f"line {number:,} has a quotation mark that is not closed: {_shorten(line.rstrip())}. Close it."
-                )
-            if b'"' in line:
-                continue
-            found = line.count(sign) + 1
-            expected = expected or found
-            if found > expected:
-                return (
-                    f"line {number:,} has {found} fields, but the header has {expected}: {_shorten(line.rstrip())}. "
-                    "Repair the line (or quote its text), or give the header the names it lacks."
-                )
-    return quoted
-
-
-def _read_csv(path: Path, separator: str) -> pl.DataFrame:
-    try:
-        return pl.read_csv(path, separator=separator, infer_schema_length=10_000)
-    except pl.exceptions.ComputeError:
-        # A type that the first rows suggested does not hold further down: look at every row.
-        return pl.read_csv(path, separator=separator, infer_schema_length=None)
-
-
-def _without_blank_end(frame: pl.DataFrame) -> pl.DataFrame:
-    """Empty lines at the end of a file are no rows."""
-    if frame.height == 0 or any(value is not None for value in frame.row(-1)):
-        return frame
-    filled = frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().arg_true()
-    return frame.head(int(filled[-1]) + 1 if len(filled) else 0)
-
-
-def _with_spelled_nan(frame: pl.DataFrame) -> pl.DataFrame:
-    """Numbers whose missing values were written as 'nan', which polars takes for text."""
-    for name in [name for name, kind in frame.schema.items() if kind == pl.String]:
-        if not frame[name].is_in(["nan", "NAN"]).any():
-            continue
-        numbers = frame[name].cast(pl.Float64, strict=False)
-        if numbers.null_count() == frame[name].null_count():
-            frame = frame.with_columns(numbers)
-    return frame
-
-
-def _separator(head: bytes) -> str:
-    header = head.split(b"\n", 1)[0]
-    return max((",", "\t", ";", "|"), key=lambda sign: header.count(sign.encode()))
-
-
-def _refuse_cut_line(path: Path, head: bytes, separator: str) -> None:
-    """A last line with fewer fields than the header: the file was cut."""
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - (1 << 20), 0))
-        tail = file.read().rstrip(b"\r\n")
-    header, last = head.split(b"\n", 1)[0], tail.rsplit(b"\n", 1)[-1]
-    if b'"' in header + last or b"\n" not in tail:
-        return
-    found, expected = last.count(separator.encode()) + 1, header.count(separator.encode()) + 1
-    if found < expected:
-        raise FileFormatError(
-            f"{path} was cut: its last line has {found} of {expected} fields ({_shorten(last)}). Get the whole file."
-        )
-
-
-def _shorten(line: bytes, length: int = 60) -> str:
-    text = line.decode("utf-8", "replace")
-    return repr(text if len(text) <= length else text[:length] + "…")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import shutil
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ import polars as pl
 
 from unskew._files import atomic_folder
 from unskew._segments import IntArray
-from unskew.data.columns import ROLES
-from unskew.data.tables import head_of, parquet_files, reading
+from unskew.data.columns import IDS, ROLES
+from unskew.data.csv_files import reading_csv, scan_csv
+from unskew.data.tables import parquet_files, reading
 from unskew.data.written import KEY
-from unskew.errors import ColumnError, DataError, FileFormatError, SettingError
+from unskew.errors import ColumnError, DataError, SettingError
 
 # A part is read whole by whoever works on it (and by us, to sort it), so it is kept to this many bytes.
 PART_BYTES = 256 << 20
@@ -61,20 +63,20 @@ def partition_log(
     Two streaming passes: count the rows of handfuls of queries, then deal the handfuls out; each part is sorted by
     query, session and position when it is complete. Without `parts`, as many as keep a part in memory easily.
     """
-    source, metadata = _scan(Path(log))
+    source, metadata = _scan(Path(log), query)
     schema = source.collect_schema()
     if query not in schema:
         listed = ", ".join(f"'{name}'" for name in list(schema)[:12])
         raise ColumnError(f"There is no column '{query}' in {log}. Its columns are {listed}. Name it with --query.")
     if parts is not None and parts < 1:
         raise SettingError(f"parts must be 1 or greater, but {parts} was given.")
-    with reading(Path(log), "a table"):
+    with _reading(Path(log)):
         counts = _handfuls(source, query, log)
     wanted = parts or max(1, -(-int(counts.sum()) * _row_bytes(schema) // PART_BYTES))
     part_of = deal(counts, min(wanted, int((counts > 0).sum())))
     with atomic_folder(out, overwrite=False) as folder:
         spill = folder / "_spill"
-        with reading(Path(log), "a table"):
+        with _reading(Path(log)):
             _spill(source, query, part_of, spill)
         written = [
             _finish(spill / f"{_PART}={part}", folder / f"part-{part:05d}.parquet", query, metadata)
@@ -101,7 +103,7 @@ def deal(counts: IntArray, parts: int) -> IntArray:
     return part_of
 
 
-def _scan(path: Path) -> tuple[pl.LazyFrame, dict[str, str]]:
+def _scan(path: Path, query: str) -> tuple[pl.LazyFrame, dict[str, str]]:
     """The table as a lazy frame, and what its file says about itself."""
     files = parquet_files(path)
     if files is not None:
@@ -109,9 +111,11 @@ def _scan(path: Path) -> tuple[pl.LazyFrame, dict[str, str]]:
             metadata = pl.read_parquet_metadata(files[0])
             kept = {KEY: metadata[KEY]} if KEY in metadata else {}
             return pl.scan_parquet(files, glob=False, hive_partitioning=False), kept
-    if not head_of(path).strip():
-        raise FileFormatError(f"{path} is empty.")
-    return pl.scan_csv(path, infer_schema_length=10_000, separator="\t" if ".tsv" in path.suffixes else ","), {}
+    return scan_csv(path, ids=[query, *(ROLES[role] for role in IDS)]), {}
+
+
+def _reading(path: Path) -> AbstractContextManager[None]:
+    return reading_csv(path) if parquet_files(path) is None else reading(path, "a Parquet file")
 
 
 def _row_bytes(schema: pl.Schema) -> int:
