@@ -238,3 +238,19 @@ def test_shares_are_judged_by_their_interval(tmp_path: Path, found: int, verdict
     assert case.verdict == verdict
     assert case.text.startswith(f"production=1: terms found in {found}% of 100 logs (95 % interval ")
     assert list(share_is("terms found", "elsewhere")(outcome)) == []
+
+
+def test_the_referee_is_held_against_what_was_planted(tmp_path: Path) -> None:
+    plan = plan_of("referee", folds=1, seeds=3)
+
+    def right(entry: Entry) -> float:
+        return float(entry.setting not in ("eta=0", "eta=1, T permuted"))
+
+    found = findings([values_run(tmp_path, plan, right, ("corrected", "terms found"))])
+    assert len(found) == 3
+    # Three logs are too few to be sure of one in twenty.
+    assert {finding.verdict for finding in found} == {"cannot be told"}
+    wrong = findings([values_run(tmp_path, plan, lambda entry: 1 - right(entry), ("corrected", "terms found"))])
+    assert {finding.verdict for finding in wrong} == {"does not hold"}
+    # Numbers of another version are no crash.
+    assert findings([values_run(tmp_path, plan, right, ("renamed",))]) == []

@@ -299,7 +299,7 @@ OURS = (
     Claim(
         "referee",
         "The referee finds the position effect that was planted in at least 19 logs of 20.",
-        several(*(share_is("corrects", setting, at_least=0.95) for setting in ("eta=1", "eta=2"))),
+        several(*(share_is("corrected", setting, at_least=0.95) for setting in ("eta=1", "eta=2"))),
         {
             "holds": "Where position matters, the referee says so.",
             "does not hold": "The referee misses position effects that are there: where you know of one, name the "
@@ -312,7 +312,7 @@ OURS = (
         "referee",
         "The referee announces effects that are not there in at most 1 log of 20.",
         several(
-            share_is("corrects", "eta=0", at_most=0.05), share_is("terms found", "eta=1, T permuted", at_most=0.05)
+            share_is("corrected", "eta=0", at_most=0.05), share_is("terms found", "eta=1, T permuted", at_most=0.05)
         ),
         {
             "holds": "What the referee announces can be believed.",

@@ -123,8 +123,9 @@ def spread_changes(outcome: Outcome) -> Iterator[Case]:
     """Fligner–Killeen in every unit."""
     for setting in outcome.plan.settings:
         for sample in outcome.setting(setting).values():
-            worst = float(sample.by_unit["FK p"].max())
-            yield Case(f"{setting}: largest p {worst:.2g}", verdict="holds" if worst < ALPHA else "does not hold")
+            if "FK p" in sample.by_unit:
+                worst = float(sample.by_unit["FK p"].max())
+                yield Case(f"{setting}: largest p {worst:.2g}", verdict="holds" if worst < ALPHA else "does not hold")
 
 
 def value_falls(name: str) -> Look:
@@ -133,7 +134,7 @@ def value_falls(name: str) -> Look:
     def look(outcome: Outcome) -> Iterator[Case]:
         first, last = outcome.plan.settings[0], outcome.plan.settings[-1]
         ends = [sample for setting in (first, last) for sample in outcome.setting(setting).values()]
-        if len(ends) == 2 and first != last:
+        if len(ends) == 2 and first != last and all(name in sample.by_unit for sample in ends):
             before, after = (sample.mean(name) for sample in ends)
             verdict: Verdict = "holds" if after < before else "does not hold"
             yield Case(f"{name} {before:.4g} at {first}, {after:.4g} at {last}", verdict=verdict)
@@ -149,7 +150,7 @@ def share_is(name: str, setting: str, *, at_least: float = 0.0, at_most: float =
 
     def look(outcome: Outcome) -> Iterator[Case]:
         for sample in outcome.setting(setting).values() if setting in outcome.plan.settings else ():
-            found = sample.by_unit[name]
+            found = sample.by_unit.get(name, np.array([]))
             found = found[~np.isnan(found)]
             if len(found) == 0:
                 continue
