@@ -134,3 +134,27 @@ def test_real_collections(name: str, tmp_path: Path) -> None:
     assert validate_log(logs[0]).status != "FAIL"
     assert document["production"]["queries"] >= 5
     assert document["log"]["clicks"] > 50
+
+
+@pytest.mark.parametrize("grade", [0, 31, 99])
+def test_a_largest_grade_that_no_log_may_have(judged: Path, tmp_path: Path, grade: int) -> None:
+    """What is written must be readable again."""
+    result = run(judged, "--out", tmp_path / "log.parquet", "--max-grade", grade, code=2)
+    assert "between 1 and 30" in result.stderr
+    assert not (tmp_path / "log.parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.valid.parquet", "log.test.parquet", "features.parquet"])
+def test_what_is_read_is_not_replaced(tmp_path: Path, name: str) -> None:
+    synthetic_collection(30).to_frame().write_parquet(tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    options = ["--valid", "0.2", "--test", "0.2", "--features", tmp_path / "features.parquet"]
+    result = run(tmp_path / name, "--out", tmp_path / "log.parquet", *options, code=2)
+    assert "Name another output" in result.stderr
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(name, before)]
+
+
+def test_text_with_the_line_ends_of_old_machines(tmp_path: Path) -> None:
+    (tmp_path / "cr.txt").write_bytes(b"1 qid:1 1:0.5\r0 qid:1 1:0.2\r")
+    result = run(tmp_path / "cr.txt", "--out", tmp_path / "log.parquet", code=2)
+    assert "CR alone" in result.stderr

@@ -7,9 +7,10 @@ import json
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from unskew.errors import UnskewError, UnskewWarning
+from unskew.errors import OutputError, UnskewError, UnskewWarning
 
 OK, SAYS_NO, WRONG_USE = 0, 1, 2
 
@@ -82,6 +83,13 @@ def visible(text: str) -> str:
 _CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) != "\n"}
 
 
+def refuse_overwriting(outputs: Iterable[Path], *inputs: str | Path) -> None:
+    """Refuse an output that would take the place of what is read."""
+    for output, source in product(outputs, map(Path, inputs)):
+        if output.exists() and source.exists() and output.samefile(source):
+            raise OutputError(f"{output} is read by this command, and would be replaced by it. Name another output.")
+
+
 def plain(value: Any) -> Any:
     """The value as JSON has it: numpy scalars and arrays unpacked, NaN and infinity as null, paths as text."""
     if isinstance(value, dict):
@@ -118,7 +126,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
         except BrokenPipeError:
             raise typer.Exit(OK) from None
         except MemoryError:
-            _fail("Not enough memory for this work on this machine.", debug)
+            _fail("Not enough memory for this work on this machine. Work on a part of the data.", debug)
         except OSError as error:  # a file that may not be read, a disk that went away
             place = f"{error.filename}: " if error.filename is not None else ""
             _fail(f"{place}{error.strerror or error}.", debug)

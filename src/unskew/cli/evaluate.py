@@ -10,7 +10,7 @@ import typer
 from unskew._options import EmptyQueries
 from unskew.cli import app
 from unskew.cli.columns import JudgedItem, JudgedQuery, JudgedRelevance, named
-from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 from unskew.errors import SettingError
 
 
@@ -54,6 +54,7 @@ def evaluate_command(
     cuts = _cutoffs(at)
     if per_query is not None:
         check_target(per_query)
+        refuse_overwriting([per_query], data, *scores)
     columns = named(query=query, item=item, relevance=relevance)
     judged = read_grades(data, max_grade=max_grade, seed=seed, **columns)
     systems = {name: read_scores(path, judged) for name, path in zip(system_names(scores), scores)}

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unskew.cli import app
-from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 
 
 @app.command("rank")
@@ -26,14 +26,18 @@ def rank_command(
 ) -> None:
     """Score candidates with a saved model and rank them within their query.
 
-    Writes query_id, item_id, score and rank (1 = best). Features are matched by name; no grades are needed.
+    Writes query_id, item_id, score and rank (1 = best). Features are matched by name; no grades are needed. A click
+    log, which shows an item many times, is ranked by its distinct items.
 
     Example: [bold]unskew rank model candidates.parquet --out ranking.parquet[/bold]
     """
+    from unskew.data.files import check_target
     from unskew.deploy.model import load
     from unskew.deploy.ranking import rank_candidates, write_ranking
 
     voice = Voice(json, quiet)
+    check_target(out)
+    refuse_overwriting([out], data)
     ranking = rank_candidates(load(model), data, query=query, item=item)
     write_ranking(ranking, out)
     queries = ranking["query_id"].n_unique()

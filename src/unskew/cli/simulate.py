@@ -12,7 +12,7 @@ from rich.text import Text
 from unskew._options import LoggingPolicy, MissingValues, ShockScope
 from unskew.cli import app
 from unskew.cli.columns import JudgedItem, JudgedQuery, JudgedRelevance, named
-from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 from unskew.errors import SettingError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def simulate_command(
 
     [bold]unskew evaluate log.test.parquet scores.parquet[/bold]
     """
-    from unskew.simulation.journey import simulate_files
+    from unskew.simulation.journey import simulate_files, targets
     from unskew.sources import read_judged
 
     def read(source: str) -> RankingData:
@@ -118,6 +118,7 @@ def simulate_command(
 
     voice = Voice(json, quiet)
     share = _share(valid)
+    refuse_overwriting(targets(out, features, valid=share != 0, test=test > 0), data, valid)
     with voice.progress("Simulating"):
         files = simulate_files(
             read(data),

@@ -123,7 +123,8 @@ def _parse_features(words: list[bytes], rules: Rules) -> dict[int, float]:
 def _check_id(number: int, rules: Rules) -> None:
     if number < rules.first_id:
         raise FeatureError(
-            "feature ids must start at 1, but 0 was found. If the file counts features from 0, pass zero_based=True."
+            "feature ids must start at 1, but 0 was found. "
+            "If the file counts features from 0, add 1 to every id, or read it in Python with zero_based=True."
         )
     if number > rules.last_id:
         limit = "n_features allows" if rules.n_features is not None else "this reader takes"
@@ -147,7 +148,7 @@ def _value(number: int, text: bytes, rules: Rules) -> float:
     if abs(value) > float(np.finfo(np.float32).max):
         raise FeatureError(
             f"feature {number} is {_show(text)}, beyond what float32 can hold. "
-            "Pass clip=1e9 (or another bound) if such values only mark a special case."
+            "If such values only mark a special case, write them smaller, or read the file in Python with clip=1e9."
         )
     return value
 

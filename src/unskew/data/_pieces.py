@@ -89,6 +89,8 @@ def read_pieces(path: str | os.PathLike[str], *, size: int = PIECE_BYTES) -> Ite
                 raise FileFormatError(
                     f"{path}, line {line}: longer than {LONGEST_LINE >> 20} MB without a line end. {_EXPECTED}"
                 )
+    if line == 1 and b"\r" in rest.rstrip():
+        raise FileFormatError(f"{path} ends its lines with CR alone. Save it with line ends of Unix or Windows.")
     if rest:
         yield Piece(str(path), rest + b"\n", line, unfinished=True)
 

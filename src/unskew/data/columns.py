@@ -13,6 +13,7 @@ import polars as pl
 
 from unskew._options import MissingValues
 from unskew._segments import IntArray
+from unskew.data.ranking import check_max_grade
 from unskew.data.tables import Table
 from unskew.errors import SettingError, check_choice
 
@@ -61,8 +62,7 @@ class LogColumns:
     def __post_init__(self) -> None:
         check_choice("missing", self.missing, ("refuse", "keep"))
         check_choice("position_base", self.position_base, (0, 1))
-        if self.max_grade is not None and not 1 <= self.max_grade <= 30:
-            raise SettingError(f"max_grade must lie between 1 and 30, but {self.max_grade} was given.")
+        check_max_grade(self.max_grade)
         named = [name for name in self.parts().values() if name is not None]
         repeated = next((name for name in named if named.count(name) > 1), None)
         if repeated is not None:

@@ -14,7 +14,7 @@ from unskew._options import MissingValues
 from unskew.data._letor_file import parse_file
 from unskew.data._letor_lines import Rules
 from unskew.data.cache import cached
-from unskew.data.ranking import RankingData
+from unskew.data.ranking import RankingData, check_max_grade
 from unskew.errors import DataError, SettingError, UnskewWarning, check_choice
 
 # Counted up whenever the same text would give other arrays: what older versions cached is then parsed again.
@@ -51,6 +51,7 @@ def read_letor(
     """
     path = Path(path)
     check_choice("missing", missing, get_args(MissingValues))
+    check_max_grade(max_grade)
     if clip is not None and not 0 < clip <= float(np.finfo(np.float32).max):
         raise SettingError(f"clip must be a positive bound that float32 can hold, but {clip!r} was given.")
     if n_features is not None and n_features < 1:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from unskew._segments import IntArray, gather_segments, segment_blocks, segment_mean, segment_of
-from unskew.errors import DataError, FeatureError, GradeError
+from unskew.errors import DataError, FeatureError, GradeError, SettingError
 
 # More than any published collection has; a wrong file must not allocate the machine.
 MAX_GRADE_LIMIT = 30
@@ -234,6 +234,12 @@ def check_grades(grades: npt.NDArray, max_grade: int | None) -> IntArray:
             f"(first: row {first + 1}, grade {values[first]}). {hint}"
         )
     return values.astype(np.int16)
+
+
+def check_max_grade(max_grade: int | None) -> None:
+    """Refuse a largest grade that no collection has."""
+    if max_grade is not None and not 1 <= max_grade <= MAX_GRADE_LIMIT:
+        raise SettingError(f"max_grade must lie between 1 and {MAX_GRADE_LIMIT}, but {max_grade} was given.")
 
 
 def _max_grade(grades: IntArray | None, given: int | None) -> int | None:

@@ -83,7 +83,7 @@ def simulate_files(
     are those of :func:`unskew.simulation.log.simulate`.
     """
     share, own = (0.0, valid) if isinstance(valid, RankingData) else (valid, None)
-    _check_targets(out, features, valid=own is not None or share > 0, test=test > 0)
+    targets(out, features, valid=own is not None or share > 0, test=test > 0)
     split = split_queries(data, valid=share, test=test, seed=seed)
     simulation = simulate_detailed(split.train, seed=seed, **settings)
     held = own or split.valid
@@ -100,8 +100,8 @@ def simulate_files(
     return Files(simulation, second, judged, {role: sheet.path for role, sheet in sheets.items()})
 
 
-def _check_targets(out: Path, features: Path | None, *, valid: bool, test: bool) -> None:
-    """Every file can be written, and to a place of its own; asked before the work rather than after it."""
+def targets(out: Path, features: Path | None, *, valid: bool, test: bool) -> list[Path]:
+    """Every file that will be written; an error if one cannot be. To be asked before the work rather than after it."""
     roots = [out] if features is None else [out, features]
     for root in roots:
         check_target(root)
@@ -112,6 +112,7 @@ def _check_targets(out: Path, features: Path | None, *, valid: bool, test: bool)
         if place.resolve() in taken:
             raise OutputError(f"The log and its features cannot both go to {place}. Name another file for one of them.")
         taken.add(place.resolve())
+    return places
 
 
 def _validation(data: RankingData, simulation: Simulation) -> ClickLog:

@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew._options import LoggingPolicy, ShockScope
 from unskew.data.clicks import ClickLog
-from unskew.data.ranking import RankingData, check_grades
+from unskew.data.ranking import RankingData, check_grades, check_max_grade
 from unskew.errors import DataError, FeatureError, GradeError, SettingError, UnskewWarning, check_choice
 from unskew.simulation.clicks import Floats, examination
 from unskew.simulation.production import BASE_SHARE, ProductionRanker, train_production
@@ -151,6 +151,7 @@ def _judged(data: RankingData, max_grade: int | None) -> RankingData:
         return data
     if max_grade < 1:
         raise GradeError(f"max_grade must be 1 or greater, but {max_grade} was given.")
+    check_max_grade(max_grade)
     return replace(data, grades=check_grades(grades, max_grade), max_grade=max_grade)
 
 
