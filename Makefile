@@ -61,7 +61,7 @@ ifeq ($(MQ2008)$(MQ2007),)
 	$(call BENCH,$(REPRODUCE))
 endif
 	$(BIN)/unskew report $(RUN) -o report.html
-	$(BIN)/unskew bench results $(RUN) -o RESULTS.md
+	$(BIN)/unskew bench results $(RUN) --keep results -o RESULTS.md
 
 # simulate, fit, rank, evaluate on the judged data in $(DATA): what was typed and printed, as docs/journey.md.
 journey: setup

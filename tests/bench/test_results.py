@@ -18,10 +18,12 @@ from unskew.bench.formats import document
 from unskew.bench.looks import Case, does_no_harm, share_is
 from unskew.bench.outcomes import Outcome, open_run
 from unskew.bench.plan import Entry, Plan, Request, make_plan
-from unskew.bench.results import results
+from unskew.bench.results import results, results_page
+from unskew.bench.results_chapter import chapter_of, keep
 from unskew.bench.store import Store
 from unskew.bench.tables import rows
 from unskew.bench.work import Result
+from unskew.errors import FileFormatError
 from unskew.report.run_words import answer
 
 METRICS = [f"{family}@{cut}" for family in ("ndcg", "err") for cut in (1, 3, 5, 10)]
@@ -52,9 +54,11 @@ def by_method(entry: Entry) -> float:
     return LEVELS[entry.method]
 
 
+RQ1: dict[str, object] = {"methods": tuple(LEVELS), "folds": 2}
+
+
 def rq1(folder: Path, level: Callable[[Entry], float] = by_method, **given: object) -> Outcome:
-    settings = {"methods": tuple(LEVELS), "folds": 2, **given}
-    return fill(folder, plan_of("rq1", **settings), level)
+    return fill(folder, plan_of("rq1", **{**RQ1, **given}), level)
 
 
 def about(found: list[Finding], words: str) -> Finding:
@@ -254,3 +258,21 @@ def test_the_referee_is_held_against_what_was_planted(tmp_path: Path) -> None:
     assert {finding.verdict for finding in wrong} == {"does not hold"}
     # Numbers of another version are no crash.
     assert findings([values_run(tmp_path, plan, right, ("renamed",))]) == []
+
+
+def test_a_page_grows_by_what_is_kept(tmp_path: Path) -> None:
+    """Two runs on two days make the page that both together would have made."""
+    one, two = rq1(tmp_path / "a"), fill(tmp_path / "b", plan_of("rq1", data="other", **RQ1), by_method)
+    first = keep([chapter_of(one)], tmp_path / "kept")
+    both = keep([chapter_of(two)], tmp_path / "kept")
+    assert [chapter.data for chapter in first] == ["made up"]
+    assert results_page(both) == results([one, two])
+    again = keep([chapter_of(rq1(tmp_path / "c", folds=1))], tmp_path / "kept")
+    assert [chapter.run["folds"] for chapter in again] == [1, 2]  # run again: in place of the old one
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1, "findings": [1]}'])
+def test_a_kept_file_that_is_none_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "rq1-x.json").write_text(text)
+    with pytest.raises(FileFormatError, match=r"rq1-x\.json is not a chapter"):
+        keep([], tmp_path)

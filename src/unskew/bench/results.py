@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from unskew.bench.claims import SIDES, Finding, findings, unanswered
+from unskew.bench.claims import SIDES, Finding
 from unskew.bench.claims_list import CLAIMS
 from unskew.bench.experiments import EXPERIMENTS, RANKERS
-from unskew.bench.formats import markdown
-from unskew.bench.grids import Grid, grids, percent
-from unskew.bench.looks import METRIC
 from unskew.bench.outcomes import Outcome
 from unskew.bench.results_advice import advice
-from unskew.bench.tables import Row, rows
-from unskew.bench.tables_times import time_grid, times
+from unskew.bench.results_chapter import Chapter, chapter_of
 
 _MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
 _OWNERS = {"paper": "The paper's claims", "ours": "Claims of ours"}
-# Experiments whose times are part of the story.
-_TIMED = ("rq1",)
 _HOW = (
     "A claim *holds* where the difference is significant in every case it speaks of, *does not hold* where the "
     "opposite is significant in one of them, and otherwise *cannot be told* from these data (Fisher's randomisation "
@@ -31,59 +24,50 @@ _HOW = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One experiment on one data set: its rows, and what it says about the claims. name : as headings have it."""
-
-    outcome: Outcome
-    table: list[Row]
-    found: list[Finding]
-    name: str
-
-
 def results(outcomes: Sequence[Outcome]) -> str:
-    """The page, as Markdown. The same runs give the same bytes."""
-    parts = _parts(outcomes)
-    found = [finding for part in parts for finding in part.found]
+    """The page of some runs, as Markdown. The same runs give the same bytes."""
+    return results_page([chapter_of(outcome) for outcome in outcomes])
+
+
+def results_page(chapters: Sequence[Chapter]) -> str:
+    """The page of chapters: data sets together, in the order of the chapters, experiments in that of the list."""
+    chapters = _ordered(chapters)
+    found = _findings(chapters)
+    data = list(dict.fromkeys(chapter.data for chapter in chapters))
     blocks = [
         "# Results",
         "What `unskew bench` came to, written by `unskew bench results`. Do not edit: run it again.",
         "## In short",
-        *_short(parts, found),
+        *_short(chapters, found),
         "## What was run",
-        _runs(outcomes),
-        *_missing(outcomes),
+        _runs(chapters),
+        *_missing(chapters),
         "## The claims at a glance",
         _HOW,
         _claims(found),
-        *(block for data in _data(parts) for block in _section(data, parts)),
+        *(block for name in data for block in _section(name, chapters)),
         "## What this means for a user",
-        *advice([(part.outcome, part.table) for part in parts], found),
+        *advice([chapter.compared for chapter in chapters], found),
     ]
     return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
 
 
-def _parts(outcomes: Sequence[Outcome]) -> list[Part]:
-    """Data sets together, in the order of the runs; an experiment that comes twice is numbered."""
-    data = list(dict.fromkeys(outcome.plan.data for outcome in outcomes))
-    found = []
-    seen: Counter[tuple[str, str]] = Counter()
-    for outcome in sorted(outcomes, key=lambda outcome: data.index(outcome.plan.data)):
-        key = outcome.plan.experiment, outcome.plan.data
-        seen[key] += 1
-        name = key[0] if seen[key] == 1 else f"{key[0]}, run {seen[key]}"
-        found.append(Part(outcome, rows(outcome), findings([outcome]), name))
-    return found
+def _ordered(chapters: Sequence[Chapter]) -> list[Chapter]:
+    data, names = list(dict.fromkeys(chapter.data for chapter in chapters)), list(EXPERIMENTS)
+    return sorted(chapters, key=lambda chapter: (data.index(chapter.data), names.index(chapter.experiment)))
 
 
-def _data(parts: Sequence[Part]) -> list[str]:
-    return list(dict.fromkeys(part.outcome.plan.data for part in parts))
+def _findings(chapters: Sequence[Chapter]) -> list[Finding]:
+    """In the order of the claims, a claim's data sets together."""
+    order = {claim.text: place for place, claim in enumerate(CLAIMS)}
+    found = [finding for chapter in chapters for finding in chapter.findings]
+    return sorted(found, key=lambda finding: order.get(finding.claim, len(order)))
 
 
 # In short
 
 
-def _short(parts: Sequence[Part], found: Sequence[Finding]) -> list[str]:
+def _short(chapters: Sequence[Chapter], found: Sequence[Finding]) -> list[str]:
     lines = []
     for owner, title in _OWNERS.items():
         mine = [finding for finding in found if finding.of == owner]
@@ -93,58 +77,36 @@ def _short(parts: Sequence[Part], found: Sequence[Finding]) -> list[str]:
                 f"- {title}: {len(mine)} looked at; {count['holds']} hold, {count['does not hold']} do not, "
                 f"{count['cannot be told']} cannot be told from these data."
             )
-    for part in parts:
-        if part.outcome.plan.experiment == "rq1":
-            lines += _headline(part.outcome, part.table)
-    smoke = any(part.outcome.plan.preset == "smoke" for part in parts)
+    lines += [line for chapter in chapters for line in chapter.headlines]
+    smoke = any(chapter.run["preset"] == "smoke" for chapter in chapters)
     warning = ["These are smoke runs: they show that everything works, their numbers mean nothing."] if smoke else []
     return [*warning, "\n".join(lines)]
-
-
-def _headline(outcome: Outcome, own: Sequence[Row]) -> list[str]:
-    """Who closed most of the gap, and how much the published method did."""
-    said = []
-    for ranker in dict.fromkeys(row["ranker"] for row in own):
-        mine = [r for r in own if r["ranker"] == ranker and r["metric"] == METRIC and r["gap_closed"] is not None]
-        if not mine:
-            continue
-        best = max(mine, key=lambda row: row["gap_closed"])
-        cfc = next((row for row in mine if row["method"] == "cfc"), None)
-        text = (
-            f"- {outcome.plan.data}, {ranker}: {best['method']} closes most of the {METRIC.upper()} gap, {_gap(best)}"
-        )
-        said.append(text + (f"; cfc closes {_gap(cfc)}." if cfc is not None and cfc is not best else "."))
-    return said
-
-
-def _gap(row: Row) -> str:
-    return f"{percent(row['gap_closed'])} ({percent(row['gap_low'])} to {percent(row['gap_high'])})"
 
 
 # What was run, and what was not
 
 
-def _runs(outcomes: Sequence[Outcome]) -> str:
+def _runs(chapters: Sequence[Chapter]) -> str:
     lines = [
         "| experiment | data | preset | folds | seeds | units | missing |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for outcome in outcomes:
-        plan = outcome.plan
-        seeds = ", ".join(map(str, plan.seeds))
-        cells = (plan.experiment, plan.data, plan.preset, plan.folds, seeds, len(plan.units), outcome.missing)
+    for chapter in chapters:
+        run = chapter.run
+        seeds = ", ".join(map(str, run["seeds"]))
+        cells = (chapter.experiment, chapter.data, run["preset"], run["folds"], seeds, run["units"], run["missing"])
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    made_with = sorted({_versions(outcome) for outcome in outcomes if _versions(outcome)})
+    made_with = sorted({chapter.run["versions"] for chapter in chapters if chapter.run["versions"]})
     lines += ["", "Made with " + "; ".join(made_with) + "."] if made_with else []
     return "\n".join(lines)
 
 
-def _missing(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _missing(chapters: Sequence[Chapter]) -> Iterator[str]:
     """Experiments with claims that nobody ran, by data set."""
     asked = {claim.experiment for claim in CLAIMS}
     lines = []
-    for data in dict.fromkeys(outcome.plan.data for outcome in outcomes):
-        there = {outcome.plan.experiment for outcome in outcomes if outcome.plan.data == data}
+    for data in dict.fromkeys(chapter.data for chapter in chapters):
+        there = {chapter.experiment for chapter in chapters if chapter.data == data}
         left = [name for name in EXPERIMENTS if name in asked and name not in there]
         if left:
             needs = [name for name in left if EXPERIMENTS[name].needs_log]
@@ -152,13 +114,6 @@ def _missing(outcomes: Sequence[Outcome]) -> Iterator[str]:
             lines.append(f"- {data}: {', '.join(left)}{why}")
     if lines:
         yield "Not run, so that nothing is said about them:\n\n" + "\n".join(lines)
-
-
-def _versions(outcome: Outcome) -> str:
-    done = next((unit for unit in outcome.plan.units if outcome.store.is_done(unit)), None)
-    if done is None:
-        return ""
-    return ", ".join(f"{name} {number}" for name, number in outcome.store.record(done)["versions"].items())
 
 
 # The claims
@@ -172,35 +127,27 @@ def _claims(found: Sequence[Finding]) -> str:
     return "\n".join(lines) if found else "None of the claims can be looked at with what was run."
 
 
-def _section(data: str, parts: Sequence[Part]) -> Iterator[str]:
+def _section(data: str, chapters: Sequence[Chapter]) -> Iterator[str]:
     yield f"## {data}"
-    for part in parts:
-        if part.outcome.plan.data == data:
-            yield f"### {part.name} on {data}: {part.outcome.plan.asks}"
-            shown = _grids(part)
-            yield from map(markdown, shown)
-            if not shown:
-                yield "Nothing was measured: none of its units is done."
-            yield from _verdicts(part)
+    seen: Counter[str] = Counter()
+    for chapter in chapters:
+        if chapter.data == data:
+            seen[chapter.experiment] += 1
+            again = seen[chapter.experiment]
+            name = chapter.experiment if again == 1 else f"{chapter.experiment}, run {again}"
+            yield f"### {name} on {data}: {chapter.asks}"
+            yield from chapter.tables or ["Nothing was measured: none of its units is done."]
+            yield from _verdicts(chapter)
 
 
-def _grids(part: Part) -> list[Grid]:
-    found = grids(part.outcome, part.table)
-    if part.outcome.plan.experiment in _TIMED:
-        timed = time_grid(part.outcome, times(part.outcome))
-        found += [] if timed is None else [timed]
-    return found
-
-
-def _verdicts(part: Part) -> Iterator[str]:
+def _verdicts(chapter: Chapter) -> Iterator[str]:
     for owner, title in _OWNERS.items():
-        mine = [finding for finding in part.found if finding.of == owner]
+        mine = [finding for finding in chapter.findings if finding.of == owner]
         if mine:
             yield f"**{title}**"
             yield "\n".join(line for finding in mine for line in _finding(finding))
-    left = unanswered(part.outcome, part.found)
-    if left:
-        yield "Not looked at, as what they compare was not run: " + " ".join(left)
+    if chapter.unanswered:
+        yield "Not looked at, as what they compare was not run: " + " ".join(chapter.unanswered)
 
 
 def _finding(finding: Finding) -> Iterator[str]:

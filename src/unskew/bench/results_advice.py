@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from unskew.bench.claims import OPEN, Finding
 from unskew.bench.grids import percent
@@ -12,18 +12,17 @@ from unskew.bench.tables import ALPHA, Row
 from unskew.bench.tables_times import times
 from unskew.evaluation.significance import holm
 
-Table = tuple[Outcome, list[Row]]
 _ANY = "Whatever the ranker"
 _REFERENCES = ("naive", "oracle")
 
 
-def advice(tables: Sequence[Table], found: Sequence[Finding]) -> Iterator[str]:
+def advice(compared: Sequence[Mapping[str, str]], found: Sequence[Finding]) -> Iterator[str]:
     """Blocks of Markdown: a heading and a list for every ranker, then what holds for all of them."""
-    measured = [row["ranker"] for _, own in tables for row in own if row["metric"] == METRIC]
+    measured = [ranker for lines in compared for ranker in lines]
     spoken = [ranker for finding in found for ranker in finding.by_ranker if ranker]
     for ranker in dict.fromkeys([*measured, *spoken, ""]):
-        compared = [line for outcome, own in tables for line in _methods(ranker, outcome, own)]
-        groups = {"Which method": compared, **_sentences(ranker, found)}
+        own = [lines[ranker] for lines in compared if ranker in lines]
+        groups = {"Which method": own, **_sentences(ranker, found)}
         if any(groups.values()):
             yield f"### With {ranker}" if ranker else f"### {_ANY}"
         for title, lines in groups.items():
@@ -31,13 +30,20 @@ def advice(tables: Sequence[Table], found: Sequence[Finding]) -> Iterator[str]:
                 yield f"{title}:\n\n" + "\n".join(lines)
 
 
-def _methods(ranker: str, outcome: Outcome, own: Sequence[Row]) -> Iterator[str]:
-    """Which methods beat training on clicks as they are, and at what price, where all methods were compared."""
-    if outcome.plan.experiment != "rq1" or not ranker:
-        return
+def compared(outcome: Outcome, own: Sequence[Row]) -> dict[str, str]:
+    """Ranker → a line about methods that beat training on clicks as they are, where all methods were compared."""
+    if outcome.plan.experiment != "rq1":
+        return {}
+    rankers = dict.fromkeys(row["ranker"] for row in own if row["metric"] == METRIC)
+    lines = {ranker: _methods(ranker, outcome, own) for ranker in rankers}
+    return {ranker: line for ranker, line in lines.items() if line}
+
+
+def _methods(ranker: str, outcome: Outcome, own: Sequence[Row]) -> str:
+    """Which methods beat naive, and at what price."""
     sides = _against_naive(ranker, outcome)
     if not sides:
-        return
+        return ""
     means = {row["method"]: row for row in own if row["ranker"] == ranker and row["metric"] == METRIC}
     price = {row["method"]: row["times_naive"] for row in times(outcome) if row["ranker"] == ranker}
     said = []
@@ -46,7 +52,7 @@ def _methods(ranker: str, outcome: Outcome, own: Sequence[Row]) -> Iterator[str]
         if names:
             said.append(f"{side}: {', '.join(_named(means[name], price.get(name)) for name in names)}")
     what = f"{outcome.plan.data} (rq1; share of the gap closed, time as a multiple of naive)"
-    yield f"- {what}. {_capital('; '.join(said))}."
+    return f"- {what}. {_capital('; '.join(said))}."
 
 
 def _against_naive(ranker: str, outcome: Outcome) -> dict[str, str]:

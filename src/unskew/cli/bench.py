@@ -194,6 +194,12 @@ def figures_command(
 def results_command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("RESULTS.md"),
+    chapters: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep", metavar="DIR", help="A folder that keeps what each run came to; the page has all that is in it."
+        ),
+    ] = None,
     json: Json = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -201,19 +207,24 @@ def results_command(
 ) -> None:
     """Write RESULTS.md: every table, which claims hold on these data, which do not, and what that means for a user.
 
+    With --keep a page can grow: experiments of runs that are long gone stay on it until they are run again.
+
     Example: [bold]unskew bench results run1 run2 -o RESULTS.md[/bold]
     """
     from dataclasses import asdict
 
-    from unskew.bench.claims import findings
     from unskew.bench.outcomes import open_run
-    from unskew.bench.results import results
+    from unskew.bench.results import results_page
+    from unskew.bench.results_chapter import chapter_of, keep
 
     voice = Voice(json, quiet)
-    outcomes = [outcome for run in runs for outcome in open_run(run)]
-    _write(results(outcomes), out, voice)
+    found = [chapter_of(outcome) for run in runs for outcome in open_run(run)]
+    if chapters is not None:
+        found = keep(found, chapters)
+    _write(results_page(found), out, voice)
     if json:
-        voice.result({"out": str(out), "claims": [asdict(finding) for finding in findings(outcomes)]})
+        claims = [asdict(finding) for chapter in found for finding in chapter.findings]
+        voice.result({"out": str(out), "claims": claims})
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:

@@ -1,0 +1,146 @@
+"""A chapter of RESULTS.md: one experiment on one data set, as it is kept when its run is long gone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from unskew._files import atomic_path
+from unskew.bench.claims import Finding, findings, unanswered
+from unskew.bench.formats import markdown
+from unskew.bench.grids import grids, percent
+from unskew.bench.looks import METRIC
+from unskew.bench.outcomes import Outcome
+from unskew.bench.results_advice import compared
+from unskew.bench.tables import Row, rows
+from unskew.bench.tables_times import time_grid, times
+from unskew.errors import FileFormatError
+
+FORMAT = 1
+# Experiments whose times are part of the story.
+_TIMED = ("rq1",)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Everything the page says about one experiment on one data set; JSON-able, and no row of anybody's data.
+
+    run : what was run: preset, folds, seeds, units, missing, versions.
+    tables : its tables as Markdown; headlines : the most important lines of them.
+    compared : ranker → methods against naive, one line; unanswered : claims that could not be looked at.
+    """
+
+    experiment: str
+    data: str
+    asks: str
+    run: dict[str, Any]
+    tables: list[str]
+    headlines: list[str]
+    compared: dict[str, str]
+    findings: list[Finding]
+    unanswered: list[str]
+
+    @property
+    def file_name(self) -> str:
+        """Where a folder of chapters keeps it: one file an experiment and data set, the newest run wins.
+
+        >>> Chapter("rq1", "my data/x", "", {}, [], [], {}, [], []).file_name
+        'rq1-my_data_x.json'
+        """
+        return re.sub(r"[^\w.-]", "_", f"{self.experiment}-{self.data}") + ".json"
+
+    def to_json(self) -> str:
+        return json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        document = json.loads(text)
+        if document.pop("format") != FORMAT:
+            raise ValueError("a chapter of another version")
+        document["findings"] = [_finding(one) for one in document["findings"]]
+        return cls(**document)
+
+
+def chapter_of(outcome: Outcome) -> Chapter:
+    """The chapter that an experiment's results come to."""
+    plan, table, found = outcome.plan, rows(outcome), findings([outcome])
+    return Chapter(
+        experiment=plan.experiment,
+        data=plan.data,
+        asks=plan.asks,
+        run={
+            "preset": plan.preset,
+            "folds": plan.folds,
+            "seeds": list(plan.seeds),
+            "units": len(plan.units),
+            "missing": outcome.missing,
+            "versions": _versions(outcome),
+        },
+        tables=_tables(outcome, table),
+        headlines=list(_headlines(outcome, table)) if plan.experiment == "rq1" else [],
+        compared=compared(outcome, table),
+        findings=found,
+        unanswered=unanswered(outcome, found),
+    )
+
+
+def keep(chapters: Iterable[Chapter], folder: Path) -> list[Chapter]:
+    """Put chapters into a folder, in place of older ones of the same experiment and data set; all that it has now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for chapter in chapters:
+        with atomic_path(folder / chapter.file_name) as path:
+            path.write_text(chapter.to_json(), encoding="utf-8")
+    return [_read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def _read(path: Path) -> Chapter:
+    try:
+        return Chapter.from_json(path.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FileFormatError(
+            f"{path} is not a chapter that this version of unskew keeps results in ({error}). "
+            "Remove it, and run `unskew bench results` on the run it came from."
+        ) from None
+
+
+def _finding(document: Mapping[str, Any]) -> Finding:
+    cases = tuple((text, verdict) for text, verdict in document["cases"])
+    by_ranker = {ranker: (verdict, text) for ranker, (verdict, text) in document["by_ranker"].items()}
+    return Finding(**{**document, "cases": cases, "by_ranker": by_ranker})
+
+
+def _tables(outcome: Outcome, table: list[Row]) -> list[str]:
+    found = grids(outcome, table)
+    if outcome.plan.experiment in _TIMED:
+        timed = time_grid(outcome, times(outcome))
+        found += [] if timed is None else [timed]
+    return [markdown(grid) for grid in found]
+
+
+def _headlines(outcome: Outcome, own: list[Row]) -> Iterable[str]:
+    """Who closed most of the gap, and how much the published method did."""
+    for ranker in dict.fromkeys(row["ranker"] for row in own):
+        mine = [r for r in own if r["ranker"] == ranker and r["metric"] == METRIC and r["gap_closed"] is not None]
+        if not mine:
+            continue
+        best = max(mine, key=lambda row: row["gap_closed"])
+        cfc = next((row for row in mine if row["method"] == "cfc"), None)
+        text = (
+            f"- {outcome.plan.data}, {ranker}: {best['method']} closes most of the {METRIC.upper()} gap, {_gap(best)}"
+        )
+        yield text + (f"; cfc closes {_gap(cfc)}." if cfc is not None and cfc is not best else ".")
+
+
+def _gap(row: Row) -> str:
+    return f"{percent(row['gap_closed'])} ({percent(row['gap_low'])} to {percent(row['gap_high'])})"
+
+
+def _versions(outcome: Outcome) -> str:
+    done = next((unit for unit in outcome.plan.units if outcome.store.is_done(unit)), None)
+    if done is None:
+        return ""
+    return ", ".join(f"{name} {number}" for name, number in outcome.store.record(done)["versions"].items())
