@@ -275,3 +275,38 @@ def test_a_frame_with_a_column_twice_is_refused(models: Models, candidates: np.n
 def test_a_model_can_be_sent_to_another_process(models: Models, candidates: np.ndarray, kind: str) -> None:
     for again in (pickle.loads(pickle.dumps(models[kind])), copy.deepcopy(models[kind])):
         np.testing.assert_array_equal(again.predict(candidates), models[kind].predict(candidates))
+
+
+FORKING = """
+import os, signal, sys
+import numpy as np
+import unskew
+
+rows = np.random.default_rng(0).normal(size=(20_000, {width}))
+model = unskew.load({folder!r})
+expected = model.predict(rows)  # by several threads, which a child does not have
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # a child that waits for ever must not outlive the test
+    same = (model.predict(rows) == expected).all() and (unskew.load({folder!r}).predict(rows[:9]) == expected[:9]).all()
+    os._exit(0 if same else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def _scores_after_a_fork(model: Model, folder: Path) -> None:
+    model.save(folder)
+    script = FORKING.format(folder=str(folder), width=model.n_features)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "2"})
+
+
+def test_a_forked_worker_scores_and_loads(models: Models, tmp_path: Path) -> None:
+    _scores_after_a_fork(models["missing"], tmp_path / "model")
+
+
+def test_a_forked_worker_scores_with_xgboost(tmp_path: Path) -> None:
+    xgb = pytest.importorskip("xgboost")
+    x = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
+    booster = xgb.train({"max_depth": 3, "nthread": 1}, xgb.DMatrix(x, x[:, 0]), 5)
+    state = RankerState("xgboost", {"model.json": bytes(booster.save_raw("json"))}, ("a", "b", "c"), 3)
+    _scores_after_a_fork(Model.from_state(state), tmp_path / "model")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import weakref
 from collections.abc import Sequence
 from functools import cache
@@ -28,6 +29,23 @@ BLOCK = 1 << 20
 SMALL = 512
 
 _FLOAT32, _RAW_SCORE = 0, 1
+
+
+class _Process:
+    """What this process may do.
+
+    forked : in the child of a fork the libraries' threads are gone, but they would wait for them for ever.
+    """
+
+    forked = False
+
+
+def _after_fork() -> None:
+    _Process.forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class NativeLightGBM:
@@ -63,7 +81,7 @@ class NativeLightGBM:
                 ctypes.c_int(_RAW_SCORE),
                 ctypes.c_int(0),  # from the first tree
                 ctypes.c_int(-1),  # to the last
-                b"verbosity=-1 num_threads=1" if len(rows) < SMALL else b"verbosity=-1",
+                b"verbosity=-1 num_threads=1" if len(rows) < SMALL or _Process.forked else b"verbosity=-1",
                 ctypes.byref(written),
                 out.ctypes.data_as(ctypes.POINTER(ctypes.c_double)),
             )
@@ -96,6 +114,7 @@ class NativeXGBoost:
         self._check(self._library.XGBoosterCreate(None, ctypes.c_uint64(0), ctypes.byref(handle)))
         self._handle = handle
         weakref.finalize(self, self._library.XGBoosterFree, handle)
+        self._spare_threads()
         self._check(self._library.XGBoosterLoadModelFromBuffer(handle, content, ctypes.c_uint64(len(content))))
 
     def predict(self, matrix: FloatMatrix) -> Scores:
@@ -105,6 +124,7 @@ class NativeXGBoost:
         return out
 
     def _predict(self, rows: FloatMatrix) -> npt.NDArray[np.float32]:
+        self._spare_threads()
         place = {
             "data": (rows.ctypes.data, True),
             "shape": rows.shape,
@@ -127,6 +147,12 @@ class NativeXGBoost:
         )
         # The result lies in memory of this thread, until its next call.
         return np.ctypeslib.as_array(result, shape=(len(rows),)).copy()
+
+    def _spare_threads(self) -> None:
+        if _Process.forked:
+            # Reading a model knows only this setting, which older versions do not have.
+            self._library.XGBSetGlobalConfig(b'{"nthread": 1}')
+            self._check(self._library.XGBoosterSetParam(self._handle, b"nthread", b"1"))
 
     def _check(self, code: int) -> None:
         if code:

@@ -42,8 +42,11 @@ __all__ = [
 ]
 
 
-def write_text(model: TextModel) -> bytes:
-    """The model as LightGBM writes it; reading it back gives the same model."""
+def write_text(model: TextModel, *, sizes: bool = True) -> bytes:
+    """The model as LightGBM writes it; reading it back gives the same model.
+
+    sizes : with the sizes of the trees LightGBM reads them by several threads, without them one after the other.
+    """
     blocks = list(_tree_blocks(model))
     lines = ["tree"]
     lines += [f"{key}={value}" for key, value in model.head.items()]
@@ -52,7 +55,8 @@ def write_text(model: TextModel) -> bytes:
     if model.monotone is not None:
         lines.append("monotone_constraints=" + " ".join(model.monotone))
     lines.append("feature_infos=" + " ".join(model.infos))
-    lines.append("tree_sizes=" + " ".join(str(len(block)) for block in blocks))
+    if sizes:
+        lines.append("tree_sizes=" + " ".join(str(len(block)) for block in blocks))
     tail = ["end of trees", "", "feature_importances:", *_importances(model), "", "parameters:"]
     tail += [*model.parameters, "", "end of parameters", "", "pandas_categorical:null", ""]
     return ("\n".join(lines) + "\n\n").encode() + b"".join(blocks) + "\n".join(tail).encode()

@@ -61,8 +61,9 @@ def make_scorer(kind: str, content: bytes, n_features: int, info: Mapping[str, A
     if kind == "lightgbm":
         model = read_text(content)
         _same_width(len(model.names), n_features)
-        # The library gets our own writing of what was checked, not the bytes that came in.
-        native = NativeLightGBM(write_text(only_scores(model)), n_features)
+        # The library gets our own writing of what was checked, not the bytes that came in. It reads by one thread: in
+        # a forked process it would wait for threads that are gone.
+        native = NativeLightGBM(write_text(only_scores(model), sizes=False), n_features)
         scorer = TreeScorer(native, divisor=model.n_trees if model.average else 1)
     elif kind == "xgboost":
         from unskew.deploy.xgboost_json import read_xgboost, write_xgboost
