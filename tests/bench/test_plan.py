@@ -97,6 +97,17 @@ def test_tuning_without_grades() -> None:
     assert any("cfc-bc chose on clicks" in note for note in rq1.notes)
 
 
+def test_the_study_averages_everybody_s_trees() -> None:
+    plan = plan_of("truth")
+    assert {entry.unit.average for entry in plan.entries if entry.ranker == "dnn"} == {1}
+    trees = {(entry.method, entry.unit.average) for entry in plan.entries if entry.ranker != "dnn"}
+    assert {average for method, average in trees if method != "default"} == {4}
+    assert ("default", 1) in trees
+    assert any("average by themselves" in note for note in plan.notes)
+    assert {entry.unit.average for entry in plan_of("truth", average=2).entries} == {1, 2}
+    assert {entry.unit.average for entry in plan_of("truth", "smoke").entries} == {1}
+
+
 def test_what_is_left_out_is_said() -> None:
     notes = " ".join(plan_of("rq2").notes)
     assert "3 of 5 folds" in notes

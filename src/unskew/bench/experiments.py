@@ -64,6 +64,8 @@ class Experiment:
     brief, smoke : methods of the presets "default" (None: all of them) and "smoke".
     folds, seeds : of the default preset; folds are out of five.
     tries : settings every method may try, where that is not the preset's number.
+    average : with trees, the score is the mean of so many models, each fitted without a part of the log's queries;
+        methods that average by themselves are left to it.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Experiment:
     folds: int = 3
     seeds: int = 1
     tries: int | None = None
+    average: int = 1
     needs_log: bool = False
 
 
@@ -266,6 +269,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             folds=5,
             seeds=3,
             tries=1,
+            average=4,
             smoke=(*_SMOKE, "position/lambdamart"),
         ),
     )

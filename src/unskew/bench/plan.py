@@ -10,7 +10,7 @@ from typing import Any, Self
 from unskew._options import Preset, TuneOn
 from unskew.bench.collection import PARTS, Collection, Source
 from unskew.bench.experiments import CONTROL, Experiment, Setting, experiment
-from unskew.bench.scales import SELF_TUNED, Scale, budget, folds_of, methods_of, scale, seeds_of, settings_of
+from unskew.bench.scales import AVERAGED, SELF_TUNED, Scale, budget, folds_of, methods_of, scale, seeds_of, settings_of
 from unskew.bench.units import Unit, pairs
 from unskew.errors import SettingError, check_choice
 from unskew.registry import methods as all_methods
@@ -28,7 +28,7 @@ class Request:
     folds: int | None = None
     seeds: int | None = None
     seed: int = 0
-    average: int = 1
+    average: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,9 @@ def make_plan(request: Request, collection: Collection, source: Source) -> Plan:
     what, size = experiment(request.experiment), scale(request.preset)
     folds = _folds(request, what, collection.n_folds)
     count = seeds_of(what, request.preset) if request.seeds is None else request.seeds
-    if count < 1 or request.average < 1:
-        raise SettingError(f"--seeds and --average must be 1 or greater, but are {count} and {request.average}.")
+    average = _average(what, request)
+    if count < 1 or average < 1:
+        raise SettingError(f"--seeds and --average must be 1 or greater, but are {count} and {average}.")
     seeds = tuple(range(request.seed, request.seed + count))
     entries = [
         Entry(setting.name, *WITHOUT_RANKER.get(what.kind, (method, ranker)), unit)
@@ -112,7 +113,7 @@ def make_plan(request: Request, collection: Collection, source: Source) -> Plan:
         for method, ranker in method_pairs(what, setting, request)
         for seed in seeds
         for fold in range(folds)
-        for unit in [_unit(what, setting, method, ranker, fold, seed, collection.fingerprint, size, request.average)]
+        for unit in [_unit(what, setting, method, ranker, fold, seed, collection.fingerprint, size, average)]
     ]
     return Plan(
         experiment=what.name,
@@ -223,8 +224,14 @@ def _unit(
         options=pairs({**told, **given.options}),
         rates=given.rates,
         net=pairs(size.net) if ranker == "dnn" else (),
-        average=1 if method in SELF_TUNED else average,
+        average=1 if method in SELF_TUNED or ranker not in AVERAGED else average,
     )
+
+
+def _average(what: Experiment, request: Request) -> int:
+    if request.average is not None:
+        return request.average
+    return what.average if request.preset == "default" else 1
 
 
 def _tries(what: Experiment, size: Scale) -> int | None:
@@ -263,5 +270,9 @@ def _notes(what: Experiment, size: Scale, request: Request, folds: int, collecti
     chosen = [name for setting in what.settings for name, _ in method_pairs(what, setting, request)]
     if what.tuning == "grades" and "cfc-bc" in chosen:
         yield "cfc-bc chose on clicks, which is what it is; all others on human grades."
-    if request.average > 1:
-        yield f"Scores are means of {request.average} models, each fitted without a part of the log's queries."
+    average = _average(what, request)
+    if average > 1:
+        yield (
+            f"With trees, scores are means of {average} models, each fitted without a part of the log's queries; "
+            f"{' and '.join(SELF_TUNED)} average by themselves."
+        )

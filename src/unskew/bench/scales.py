@@ -21,6 +21,8 @@ RATES: Mapping[str, tuple[float, ...]] = {
 }
 # Methods that choose their settings and average their models by themselves.
 SELF_TUNED = ("full-cfc", "default")
+# Rankers that averaging helps at a price worth paying; a net's models would cost hours.
+AVERAGED = ("lambdamart", "xgboost")
 
 
 @dataclass(frozen=True)

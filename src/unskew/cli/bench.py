@@ -78,7 +78,9 @@ def run_command(
     preset: Annotated[Preset, typer.Option(help="How large: seconds, an hour, or as published.")] = "default",
     jobs: Annotated[int | None, typer.Option(help="Processes; one a core without it, 0: this one.", min=0)] = None,
     threads: Annotated[int | None, typer.Option(help="Cores a process may use.", min=1)] = None,
-    average: Annotated[int, typer.Option(help="Mean of so many models, each without a part of the log.", min=1)] = 1,
+    average: Annotated[
+        int | None, typer.Option(help="Trees: mean of so many models, each without a part of the log.", min=1)
+    ] = None,
     half: Annotated[Half | None, typer.Option(help="Only this half of the queries, split once by their ids.")] = None,
     log: Annotated[str | None, typer.Option(help="rq3: the real log to train on.")] = None,
     valid: Annotated[str | None, typer.Option(help="rq3: judged data to choose on, else a third of --data.")] = None,
