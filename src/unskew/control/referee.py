@@ -21,6 +21,7 @@ from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.conditional import fit_linear
 from unskew.control.interventions import Interventions, MovedItems
+from unskew.control.referee_words import Specification, moved_words, position_words, terms_words
 from unskew.control.stack import PRIORS, Stack, cross_stack
 from unskew.control.term_columns import TermColumns, TermsName, TermSource
 from unskew.control.transformations import PAPER_TRANSFORMATIONS
@@ -48,26 +49,6 @@ class Budget:
 
 # How strongly control terms are shrunk, times their own penalty; the strongest leaves nothing of them.
 RIDGES = (1e9, 3_000.0, 300.0, 30.0, 3.0)
-
-
-@dataclass(frozen=True)
-class Specification:
-    """A specification and what it adds to the one it is compared with.
-
-    log_likelihood : of held-out clicks; gain, low, high : what it adds to `against`, with its interval.
-    """
-
-    name: str
-    log_likelihood: float
-    against: str | None = None
-    gain: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-
-    @property
-    def found(self) -> bool:
-        """Whether it predicts held-out clicks better, beyond chance."""
-        return self.low > 0
 
 
 @dataclass(frozen=True)
@@ -274,12 +255,12 @@ def _moved(fit: ClickFit, stacks: list[Stack], budget: Budget, seed: int) -> Int
 def _verdict(
     fit: ClickFit, table: tuple[Specification, ...], moved: Interventions | None, budget: Budget, *, same: bool
 ) -> Verdict:
-    none, position, *terms = table
+    _, position, *terms = table
     best = max((one for one in terms if one.found), key=lambda one: one.gain, default=None)
     settings: dict[str, Any] = {}
     if best is not None and position.found:
         settings = _settings_of(best.name)
-    lines = [_position_words(fit, none, position), _terms_words(terms, best), _moved_words(moved, fit.stack)]
+    lines = [position_words(fit, position), terms_words(terms, best), moved_words(moved)]
     method = "full-cfc" if position.found else "naive"
     lines.append(f"Use {method}." if not settings else f"Use {method} with terms={settings['terms']!r}.")
     return Verdict(
@@ -302,46 +283,3 @@ def _settings_of(name: str) -> dict[str, Any]:
     if what == "T":
         return {"terms": "T"}
     return {"terms": "phi", "transformation": what.removeprefix("Φ(").removesuffix(")")}
-
-
-def _position_words(fit: ClickFit, none: Specification, position: Specification) -> str:
-    stack, clicks = fit.stack, float(fit.used.totals.sum())
-    if fit.basis.size == 0:
-        return "Everything was shown at one position, so there is no position effect to correct."
-    steep = f"η = {stack.severity:.2f} ± {1.645 * stack.severity_error:.2f}"
-    per_click = f"{position.gain / clicks:+.3f} a click ({position.low / clicks:+.3f} to {position.high / clicks:+.3f})"
-    if not position.found:
-        return (
-            f"A position effect does not help to predict held-out clicks ({per_click} in log-likelihood; {steep}): "
-            "no correction is needed here, or the log is too small to tell."
-        )
-    rising = " Clicks rise with position: is 1 really the top?" if stack.severity < 0 else ""
-    at = min(5, fit.basis.knots[-1])
-    share = float(np.exp(fit.basis.table[at - 1] @ stack.effect))
-    return (
-        f"The position effect explains held-out clicks ({per_click} in log-likelihood; {steep}): "
-        f"position {at} is examined {share:.0%} as often as the top.{rising}"
-    )
-
-
-def _terms_words(terms: Sequence[Specification], best: Specification | None) -> str:
-    if not terms:
-        return ""
-    if best is None:
-        top = max(terms, key=lambda one: one.gain)
-        return f"The control terms add nothing here (at best {top.gain:+.1f}, {top.low:+.1f} to {top.high:+.1f})."
-    name = best.name.removeprefix("position + ")
-    return (
-        f"The control terms {name} add {best.gain:+.1f} ({best.low:+.1f} to {best.high:+.1f}): the production ranker "
-        "used something that the features do not show."
-    )
-
-
-def _moved_words(moved: Interventions | None, stack: Stack) -> str:
-    if moved is None:
-        return "No item was shown at several positions, so nothing can check this by itself."
-    said = f"{moved.items:,} items were moved: their clicks alone say η = {moved.severity:.2f} ± "
-    said += f"{1.645 * moved.severity_error:.2f}"
-    if moved.confirmed:
-        return said + ", and the model predicts how they change."
-    return said + "; too little to confirm or refute the model."
