@@ -17,8 +17,13 @@ Exit code: 0 if all scores agree, 1 if not, 2 if the engine refused. Needs Pytho
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
+import hashlib
+import http.client
 import json
+import shlex
+import ssl
 import sys
 import urllib.error
 import urllib.parse
@@ -27,49 +32,109 @@ from pathlib import Path
 from typing import Any
 
 SCRATCH = "unskew_parity"
+# Engine → the port it usually listens on.
+PORTS = {"elasticsearch": 9200, "opensearch": 9200, "solr": 8983, "vespa": 8080}
 Row = list[float]
+
+
+class Refused(Exception):
+    """What keeps the engine from being asked, in words."""
 
 
 def main() -> int:
     options = _options()
-    document = json.loads(options.parity.read_text(encoding="utf-8"))
-    export = json.loads((options.export or Path(str(options.parity).removesuffix(".parity.json"))).read_text("utf-8"))
-    if options.prepare is not None:
-        prepare_vespa(options.prepare, export, len(document["features"]))
-        print(f"Deploy it with: vespa deploy {options.prepare}")
-        return 0
-    rows = [number for number, row in enumerate(document["rows"]) if None not in row][: options.rows]
-    connect = {"elasticsearch": connect_ltr, "opensearch": connect_ltr, "solr": connect_solr, "vespa": connect_vespa}
     try:
-        with connect[options.engine](options, document["features"], export) as score:
-            got = {number: score(document["rows"][number]) for number in rows}
+        document, export = read_files(options)
+        if options.prepare is not None:
+            prepare_vespa(options.prepare, export, len(document["features"]))
+            print(f"Deploy it with: vespa deploy {shlex.quote(str(options.prepare))}")
+            return 0
+        return compare(document, ask(options, document, export), options.tolerance)
+    except Refused as refusal:
+        print(refusal, file=sys.stderr)
     except urllib.error.HTTPError as error:
         print(f"{options.engine} refused: {error.code} {error.read().decode(errors='replace')[:500]}", file=sys.stderr)
-        return 2
-    except urllib.error.URLError as error:
-        print(f"{options.url} does not answer: {error.reason}", file=sys.stderr)
-        return 2
-    return compare(document, got, options.tolerance)
+    except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
+        shown = options.url.rpartition("@")[2]  # no password on the screen
+        print(f"{shown} does not answer: {getattr(error, 'reason', error)}", file=sys.stderr)
+    return 2
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("engine", choices=["elasticsearch", "opensearch", "solr", "vespa"])
+    parser.add_argument("engine", choices=list(PORTS))
     parser.add_argument("parity", type=Path, help="the parity file (.json) that the export wrote")
-    parser.add_argument("--url", default="http://localhost:9200", help="where the engine listens")
+    parser.add_argument("--url", help="where the engine listens (user:password@ before the host is sent as such)")
+    parser.add_argument("--cacert", type=Path, help="certificate of an authority to trust, for https")
     parser.add_argument("--export", type=Path, help="the exported file; by default the parity file's name tells it")
     parser.add_argument("--collection", default=SCRATCH, help="Solr: a collection with the LTR module and a document")
     parser.add_argument("--prepare", type=Path, metavar="DIR", help="Vespa: write the application package and stop")
     parser.add_argument("--rows", type=int, default=1000, help="rows to ask for at most")
     parser.add_argument("--tolerance", type=float, default=1e-6, help="relative to the largest score")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.url = options.url or f"http://localhost:{PORTS[options.engine]}"
+    if options.cacert is not None:
+        try:
+            context = ssl.create_default_context(cafile=options.cacert)
+        except OSError as error:
+            parser.error(f"--cacert: {options.cacert} cannot be used: {error.strerror or error}")
+        urllib.request.install_opener(urllib.request.build_opener(urllib.request.HTTPSHandler(context=context)))
+    return options
+
+
+def read_files(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parity file and the export it was written with, after checking that they belong together."""
+    document = _read_json(options.parity)
+    try:
+        made_for, seal = document["facts"]["format"], document["facts"]["sha256"]
+        whole = len(document["rows"]) == len(document["expected"]) == len(document["lists"]) > 0
+    except (KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise Refused(f"{options.parity} is not a whole parity file. Export the model again.")
+    if made_for != options.engine and {made_for, options.engine} != {"elasticsearch", "opensearch"}:
+        raise Refused(f"{options.parity} was written for {made_for}, not for {options.engine}.")
+    path = options.export or Path(str(options.parity).removesuffix(".parity.json"))
+    if path == options.parity:
+        raise Refused(f"The name of {path} does not tell the exported file. Name it with --export.")
+    export = _read_json(path)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != seal:
+        raise Refused(f"{path} is not the file that {options.parity} was written with: edited, or of another export.")
+    return document, export
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Refused(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError:
+        raise Refused(f"{path} is not JSON. This script reads no Parquet.") from None
+
+
+def ask(options: argparse.Namespace, document: dict[str, Any], export: dict[str, Any]) -> dict[int, float]:
+    """Row number → the engine's score."""
+    rows = [number for number, row in enumerate(document["rows"]) if None not in row][: max(1, options.rows)]
+    if not rows:
+        raise Refused("Every row of the parity file has a missing value, and such rows cannot be asked for.")
+    connect = {"elasticsearch": connect_ltr, "opensearch": connect_ltr, "solr": connect_solr, "vespa": connect_vespa}
+    with connect[options.engine](options, document["features"], export) as score:
+        try:
+            return {number: score(document["rows"][number]) for number in rows}
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise Refused(
+                f"{options.engine} gave no score ({type(error).__name__}: {error}). Is there a document to score?"
+            ) from None
 
 
 def compare(document: dict[str, Any], got: dict[int, float], tolerance: float) -> int:
     """Print the largest difference and the rankings that changed; 0 if there are none."""
     expected = {number: document["expected"][number] for number in got}
-    scale = max(1.0, *map(abs, expected.values()))
-    off = max(abs(got[number] - score) for number, score in expected.items())
+    scale = max(1.0, max(map(abs, expected.values())))
+    # A score that is not a number differs by as much as there is.
+    off = max(
+        abs(got[number] - score) if got[number] == got[number] else float("inf") for number, score in expected.items()
+    )
     lists: dict[int, list[int]] = {}
     for number in got:
         lists.setdefault(document["lists"][number], []).append(number)
@@ -180,7 +245,12 @@ def prepare_vespa(folder: Path, export: dict[str, Any], count: int) -> None:
 
 def send(method: str, url: str, body: Any = None, kind: str = "application/json") -> Any:
     data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
-    request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": kind})
+    headers, parts = {"Content-Type": kind}, urllib.parse.urlsplit(url)
+    if parts.username is not None:
+        pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    request = urllib.request.Request(url, data=data, method=method, headers=headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
         text = answer.read().decode()
     return json.loads(text) if text else {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import re
 import sys
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unskew.deploy.export import export
+from unskew.deploy.export import Exported, export
 from unskew.deploy.model import Model
 from unskew.deploy.verify import elasticsearch, solr, vespa
 
@@ -39,6 +40,7 @@ class Engine(BaseHTTPRequestHandler):
 
     kept: dict[str, Any]
     shift = 0.0
+    empty = False
 
     def _answer(self, code: int, document: Any) -> None:
         content = json.dumps(document).encode()
@@ -58,6 +60,7 @@ class Engine(BaseHTTPRequestHandler):
         self.do_POST()
 
     def do_POST(self) -> None:
+        self.kept["authorization"] = self.headers.get("Authorization")
         text = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         if self.path.endswith("/select"):
             query = urllib.parse.parse_qs(text)["rq"][0]
@@ -69,6 +72,8 @@ class Engine(BaseHTTPRequestHandler):
             params = body["rescore"]["query"]["rescore_query"]["sltr"]["params"]
             row = [value for _, value in sorted(params.items(), key=lambda pair: int(pair[0][1:]))]
             names = [feature["name"] for feature in self.kept["featureset"]["features"]]
+            if self.empty:
+                return self._answer(200, {"hits": {"hits": []}})
             return self._answer(200, {"hits": {"hits": [{"_score": self._score(elasticsearch, names, row)}]}})
         if self.path.endswith("/search/"):
             names = [key[len("input.") :] for key in body if key.startswith("input.")]
@@ -132,3 +137,80 @@ def test_an_engine_that_is_not_there(
     done = export(models["plain"], "solr", tmp_path / "model.json")
     monkeypatch.setattr(sys, "argv", ["x", "solr", str(done.parity), "--url", "http://127.0.0.1:9"])
     assert script.main() == 2
+
+
+def _run(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["live_parity.py", *map(str, words)])
+    return int(script.main())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda done: done.path.write_text(done.path.read_text() + " "), "edited, or of another export"),
+        (lambda done: done.path.write_text("{"), "not JSON"),
+        (lambda done: done.path.unlink(), "Cannot read"),
+        (lambda done: done.parity.unlink(), "Cannot read"),
+        (lambda done: done.parity.write_bytes(b"PAR1"), "not JSON"),
+        (lambda done: done.parity.write_text("{}"), "not a whole parity file"),
+        (lambda done: done.parity.write_text("[1]"), "not a whole parity file"),
+        (lambda done: _edit(done.parity, expected=[]), "not a whole parity file"),
+        (lambda done: _edit(done.parity, facts={"format": "solr", "sha256": ""}), "written for solr"),
+        (lambda done: _edit(done.parity, rows=[[None]], expected=[1], lists=[0]), "missing value"),
+    ],
+)
+def test_files_that_do_not_belong_together_are_not_sent(
+    models: dict[str, Model],
+    script: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[Exported], object],
+    message: str,
+) -> None:
+    done = export(models["plain"], "elasticsearch", tmp_path / "model.json")
+    damage(done)
+    assert _run(script, monkeypatch, "elasticsearch", done.parity, "--url", "http://127.0.0.1:9") == 2
+    assert message in capsys.readouterr().err
+
+
+def _edit(path: Path, **values: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_the_exported_file_may_be_called_otherwise(
+    models: dict[str, Model],
+    script: ModuleType,
+    server: tuple[str, type[Engine]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url, engine = server
+    done = export(models["plain"], "elasticsearch", tmp_path / "model.json", parity=tmp_path / "proof.json")
+    words = ["opensearch", done.parity, "--url", url, "--rows", "5"]
+    assert _run(script, monkeypatch, *words) == 2
+    assert "--export" in capsys.readouterr().err
+    assert _run(script, monkeypatch, *words, "--export", done.path) == 0
+    engine.empty = True
+    assert _run(script, monkeypatch, *words, "--export", done.path) == 2
+    assert "gave no score" in capsys.readouterr().err
+
+
+def test_a_password_is_sent_and_not_shown(
+    models: dict[str, Model],
+    script: ModuleType,
+    server: tuple[str, type[Engine]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url, engine = server
+    done = export(models["plain"], "elasticsearch", tmp_path / "model.json")
+    named = url.replace("http://", "http://me:p%40ss@")
+    assert _run(script, monkeypatch, "elasticsearch", done.parity, "--url", named, "--rows", "5") == 0
+    assert base64.b64decode(engine.kept["authorization"].removeprefix("Basic ")) == b"me:p@ss"
+    assert _run(script, monkeypatch, "elasticsearch", done.parity, "--url", "http://me:secret@127.0.0.1:9") == 2
+    told = capsys.readouterr()
+    assert "secret" not in told.err + told.out
+    assert "127.0.0.1:9 does not answer" in told.err
