@@ -223,6 +223,15 @@ def _quantiles(xgboost: Any, design: DesignMatrix, threads: int, cache: dict[Any
     if held is not None and held[0] == key:
         return held[1]
 
+    data = quantile_matrix(xgboost, [design], threads)
+    cache["xgboost"] = (key, data, design)
+    return data
+
+
+def quantile_matrix(xgboost: Any, designs: Sequence[DesignMatrix], threads: int, *, like: Any = None) -> Any:
+    """The entries of all designs as XGBoost trains on them, binned block by block; with the bins of `like` if given."""
+    spans = [(design, at) for design in designs for at in range(0, len(design), BLOCK)]
+
     class Blocks(xgboost.DataIter):
         def __init__(self) -> None:
             self.at = 0
@@ -232,12 +241,11 @@ def _quantiles(xgboost: Any, design: DesignMatrix, threads: int, cache: dict[Any
             self.at = 0
 
         def next(self, input_data: Callable[..., None]) -> bool:
-            if self.at >= len(design):
+            if self.at >= len(spans):
                 return False
-            input_data(data=design[self.at : self.at + BLOCK])
-            self.at += BLOCK
+            design, start = spans[self.at]
+            input_data(data=design[start : start + BLOCK])
+            self.at += 1
             return True
 
-    data = xgboost.QuantileDMatrix(Blocks(), max_bin=256, nthread=threads)
-    cache["xgboost"] = (key, data, design)
-    return data
+    return xgboost.QuantileDMatrix(Blocks(), max_bin=256, nthread=threads, ref=like)

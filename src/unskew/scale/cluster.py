@@ -90,13 +90,18 @@ def _reach(distributed: Any, address: str) -> Iterator[Any]:
 
 
 def _own_output(distributed: Any) -> Any:
-    """Workers of a local cluster share the command's standard output, which is for its result: theirs goes to error."""
+    """Workers of a local cluster share the command's standard output, which is for its result: they lose it.
+
+    Nothing of ours is printed there, only what native code tells of its sockets.
+    """
 
     class OwnOutput(distributed.WorkerPlugin):
         name = "unskew-own-output"
 
         def setup(self, worker: Any) -> None:
-            os.dup2(2, 1)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.close(nowhere)
 
     return OwnOutput()
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 from sklearn.base import clone
 
@@ -22,19 +19,20 @@ from unskew.control.stage_one import StageOne
 from unskew.control.terms import term_names
 from unskew.control.transformations import Transformation, fit_transformation, transformation_list
 from unskew.data.columns import LogColumns
-from unskew.data.design import DesignMatrix, ZeroTerms
 from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
 from unskew.errors import ClusterError, LogError, SettingError
 from unskew.method import Candidate, Outcome
-from unskew.rankers.lambdamart import _LOGGER_LOCK, LambdaMART
+from unskew.rankers.lambdamart import LambdaMART
 from unskew.rankers.make import make_ranker
 from unskew.rankers.trees import choose_stage, several
 from unskew.scale import part_work as work
 from unskew.scale.cluster import tree_merge
+from unskew.scale.judging import judge_part
 from unskew.scale.parts import Parts, open_parts
 from unskew.scale.streaming import Counts, conclude, counts_of, gram_of, residual_scale, residuals_of, target_of
-from unskew.scale.watch import WorkerLost, wait_for_a_worker, watched
+from unskew.scale.training import TRAINERS, Shapes, load_booster, train_together
+from unskew.scale.watch import WorkerLost, wait_for_a_worker
 
 # How often a candidate is trained again after a worker was lost.
 RETRIES = 3
@@ -100,7 +98,7 @@ def fit_on_cluster(method: Any, log: DaskLog, validation: Any = None) -> Control
     return method
 
 
-def _check(method: Any) -> LambdaMART:
+def _check(method: Any) -> Any:
     """The ranker of a method that the cluster can fit."""
     if not isinstance(method, ControlFunctionRanker):
         raise SettingError(
@@ -111,8 +109,10 @@ def _check(method: Any) -> LambdaMART:
     if method.stage_one != "ridge" or method.cross_fit or method.placebo is not None:
         raise SettingError("On a cluster stage one is ridge, in-sample and without placebo: its sums merge.")
     base = make_ranker(method.ranker, preset=method.preset, random_state=method.random_state, n_jobs=method.n_jobs)
-    if type(base) is not LambdaMART:
-        raise SettingError(f"On a cluster the ranker is lambdamart, but {method.ranker!r} was given.")
+    if type(base) not in TRAINERS:
+        raise SettingError(f"On a cluster the ranker is lambdamart or xgboost, but {method.ranker!r} was given.")
+    if getattr(base, "unbiased", False):
+        raise SettingError("XGBoost's own unbiased training does not work on a cluster: it keeps positions to itself.")
     return base.set_params(separate_terms=True) if method.separate else base
 
 
@@ -161,21 +161,21 @@ def _fingerprint(client: Any, train: list[Any], counts: Counts, features: int) -
 
 @dataclass(frozen=True, eq=False)
 class _Best:
-    ranker: LambdaMART
+    ranker: Any
     transformation: Transformation
     setting: dict[str, Any]
     score: float
 
 
 class _Search:
-    """Candidates one after another; each trained by DaskLGBMRanker and judged in the workers."""
+    """Candidates one after another; each trained by all workers together, and judged in them."""
 
     def __init__(
         self,
         client: Any,
         say: Callable[[str], None],
         method: ControlFunctionRanker,
-        base: LambdaMART,
+        base: Any,
         parts: Parts,
         train: list[Any],
         valid: list[Any],
@@ -185,7 +185,9 @@ class _Search:
         self.client, self.say, self.method, self.base, self.parts = client, say, method, base, parts
         self.train, self.valid, self.stage_one, self.judged = train, valid, stage_one, judged
         self.candidates: list[Candidate] = []
-        self.shapes = client.gather([client.submit(work.lists_shape, part, pure=False) for part in train])
+        found = client.gather([client.submit(work.lists_shape, part, pure=False) for part in train])
+        entries, rows = zip(*found)
+        self.shapes = Shapes(entries, rows, parts.features, term_names(method.form, parts.features))
         self.reference = fit_transformation(REFERENCE_TRANSFORMATION, stage_one.statistics)
         self.clicks = self._clicks()
 
@@ -215,105 +217,54 @@ class _Search:
         sums = [submit(work.clicks_part, part, self.stage_one, self.reference, pure=False) for part in self.train]
         return tree_merge(self.client, sums)
 
-    def _candidate(self, transformation: Transformation, ranker: LambdaMART) -> _Best:
+    def _candidate(self, transformation: Transformation, ranker: Any) -> _Best:
         started = time.perf_counter()
         rate = several(ranker.setting("learning_rate"))[0]
         setting: dict[str, Any] = {"transformation": transformation.name}
         if len(self.base.grid()) > 1:
             setting["learning_rate"] = rate
-        text = self._train(transformation, ranker, setting)
+        model = self._train(transformation, ranker, setting)
         fitted = clone(ranker)
-        fitted.booster_ = lgb.Booster(model_str=text)
-        fitted.n_plain_ = len(self.parts.features)
-        fitted.n_terms_ = len(term_names(self.method.form, self.parts.features))
-        grown = fitted.booster_.current_iteration()
+        fitted.booster_ = load_booster(ranker, model)
+        fitted.n_plain_, fitted.n_terms_ = len(self.shapes.features), len(self.shapes.terms)
+        grown = fitted.booster_.num_trees() if isinstance(fitted, LambdaMART) else fitted.booster_.num_boosted_rounds()
         stages = sorted({min(stage, grown) for stage in several(ranker.setting("trees"))})
-        fitted.stage_, fitted.judged_ = self._judge(transformation, fitted, text, stages)
-        fitted.position_effect_ = None
+        fitted.stage_, fitted.judged_ = self._judge(transformation, fitted, model, stages)
+        if isinstance(fitted, LambdaMART):
+            fitted.position_effect_ = None
         setting["stage"] = fitted.stage_
         self.candidates.append(Candidate(dict(setting), fitted.judged_, time.perf_counter() - started))
         return _Best(fitted, transformation, setting, -np.inf if fitted.judged_ is None else fitted.judged_)
 
     def _judge(
-        self, transformation: Transformation, ranker: LambdaMART, text: str, stages: list[int]
+        self, transformation: Transformation, ranker: Any, model: bytes, stages: list[int]
     ) -> tuple[int, float | None]:
         if self.judged is not None:
             judge = self.method._judge(self.judged, transformation, None)
             return choose_stage(ranker._scores, stages, judge)
         # A method and a ranker without anything learnt, so that little travels.
         bare, scorer = clone(self.method).set_params(progress=None), clone(ranker).set_params(n_jobs=1)
-        more = (bare, scorer, text, stages, transformation, self.stage_one, self.clicks, self.reference)
+        more = (bare, scorer, model, stages, transformation, self.stage_one, self.clicks, self.reference)
         found = tree_merge(
-            self.client, [self.client.submit(work.judge_part, part, *more, pure=False) for part in self.valid]
+            self.client, [self.client.submit(judge_part, part, *more, pure=False) for part in self.valid]
         )
         if found is None:
             return stages[-1], None
         best = int(np.argmax(found.values))
         return stages[best], float(found.values[best])
 
-    def _train(self, transformation: Transformation, ranker: LambdaMART, setting: dict[str, Any]) -> str:
+    def _train(self, transformation: Transformation, ranker: Any, setting: dict[str, Any]) -> bytes:
         named = ", ".join(f"{name} {value}" for name, value in setting.items())
+        recipe = work.Recipe(self.stage_one, transformation, self.method.form)
         for _ in range(RETRIES):
             try:
-                return str(watched(self.client, lambda: self._train_once(transformation, ranker)))
+                return train_together(self.client, self.train, self.shapes, recipe, ranker)
             except WorkerLost as error:
                 left = wait_for_a_worker(self.client)
                 kept = f"{len(self.candidates)} finished candidates are kept"
-                again = f"it is trained again on {left} workers, {kept}"
+                again = f"it is trained again on the workers left (now {left}), {kept}"
                 self.say(f"Worker {error} was lost while '{named}' was trained; {again}.")
         raise ClusterError(f"Workers were lost in {RETRIES} attempts to train '{named}'. Is there memory enough?")
-
-    def _train_once(self, transformation: Transformation, ranker: LambdaMART) -> str:
-        """One DaskLGBMRanker over the parts that have lists; the model's text is all that comes back."""
-        import dask
-        import dask.array as da
-
-        width = 2 * len(self.parts.features) if self.method.form == "interaction" else len(self.parts.features) + 1
-        columns: tuple[list[Any], ...] = ([], [], [], [])
-        for part, (entries, lists) in zip(self.train, self.shapes):
-            if not entries:
-                continue
-            made = dask.delayed(work.training_part, pure=False, nout=4)(
-                part, self.stage_one, transformation, self.method.form
-            )
-            shapes = ((entries, width), (entries,), (lists,), (entries,))
-            kinds = (np.float32, np.int32, np.int64, np.float32)
-            for column, piece, shape, kind in zip(columns, made, shapes, kinds):
-                column.append(da.from_delayed(piece, shape=shape, dtype=kind))
-        features, labels, groups, weight = (da.concatenate(column) for column in columns)
-        model = lgb.DaskLGBMRanker(**self._settings(ranker), client=self.client)
-        with _hushed():
-            model.fit(features, labels, group=groups, sample_weight=weight)
-        return model.booster_.model_to_string()
-
-    def _settings(self, ranker: LambdaMART) -> dict[str, Any]:
-        names = term_names(self.method.form, self.parts.features)
-        empty = DesignMatrix(np.empty((0, len(self.parts.features)), np.float32), terms=ZeroTerms(names))
-        params = ranker._params(empty, verbosity=-1)
-        renamed = {
-            "num_leaves": "num_leaves",
-            "min_data_in_leaf": "min_child_samples",
-            "lambda_l2": "reg_lambda",
-            "feature_fraction": "colsample_bytree",
-            "bagging_fraction": "subsample",
-            "bagging_freq": "subsample_freq",
-            "seed": "random_state",
-        }
-        kept = {renamed.get(name, name): value for name, value in params.items() if name != "num_threads"}
-        return {**kept, "n_estimators": max(several(ranker.setting("trees")))}
-
-
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """LightGBM tells of its ports on standard output, which belongs to the command's result."""
-    with _LOGGER_LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        before = lgb.basic._LOGGER, lgb.basic._INFO_METHOD_NAME, lgb.basic._WARNING_METHOD_NAME
-        lgb.register_logger(work.LOGGER)
-        try:
-            yield
-        finally:
-            lgb.register_logger(before[0], info_method_name=before[1], warning_method_name=before[2])
 
 
 def _graded(part: work.LoadedPart) -> bool | None:

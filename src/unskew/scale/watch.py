@@ -1,53 +1,68 @@
-"""Training that notices when a worker dies: LightGBM's other workers would wait for it for two hours."""
+"""Training that notices when a worker dies: the other workers would wait for it, LightGBM's for two hours."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from unskew.errors import ClusterError
+from unskew.errors import ClusterError, UnskewError
 
 POLL_SECONDS = 0.25
-# How long a training that was cancelled may take to notice.
-GRACE_SECONDS = 5.0
 # How long workers may take to come back: a loaded machine needs a minute to start Python and import everything.
 RETURN_SECONDS = 300.0
+
+
+# Trainings that this worker is in.
+_running: set[str] = set()
 
 
 class WorkerLost(Exception):
     """Workers that were there when a training began are not there any more."""
 
 
-def watched(client: Any, train: Callable[[], Any]) -> Any:
-    """Run a training on the cluster; raise WorkerLost, with everything stopped, if a worker dies meanwhile."""
-    before, held = set(client.ncores()), set(client.futures)
-    outcome: dict[str, Any] = {}
+@contextmanager
+def running(training: str, process: int) -> Iterator[None]:
+    """Note in a worker that it is in a training; refuses a worker that has been restarted since it was chosen."""
+    if os.getpid() != process:
+        raise RuntimeError("This worker was restarted after the training had begun.")
+    _running.add(training)
+    try:
+        yield
+    finally:
+        _running.discard(training)
 
-    def run() -> None:
-        try:
-            outcome["result"] = train()
-        except BaseException as error:
-            outcome["error"] = error
 
-    thread = threading.Thread(target=run, daemon=True, name="unskew-training")
-    thread.start()
-    while thread.is_alive():
-        thread.join(POLL_SECONDS)
-        lost = before - set(client.ncores())
-        if lost and thread.is_alive():
-            _stop(client, held)
-            thread.join(GRACE_SECONDS)
-            raise WorkerLost(_named(lost))
-    if "error" in outcome:
-        lost = _silent(client, before)
+def watched(client: Any, futures: Sequence[Any], *, training: str, processes: Mapping[str, int], grace: float) -> Any:
+    """The first result of tasks that end together; raise WorkerLost, with everything stopped, if a worker dies.
+
+    training : its name, as the tasks say it to `running`. processes : the workers that take part, and their process
+    ids. grace : seconds in which a worker may notice by itself that a peer is gone; then it is restarted.
+    """
+
+    def stop() -> None:
+        client.cancel(list(futures), force=True)
+        _free(client, training, grace)
+
+    from distributed import wait
+
+    while pending := [future for future in futures if future.status == "pending"]:
+        with suppress(TimeoutError):
+            wait(pending, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+        failed = [future for future in futures if future.status not in ("pending", "finished")]
+        lost = _gone(client, processes) if failed else set(processes) - set(client.ncores())
         if lost:
-            _stop(client, held)
-            raise WorkerLost(_named(lost)) from outcome["error"]
-        raise ClusterError(f"Training on the cluster failed: {outcome['error']}") from outcome["error"]
-    return outcome["result"]
+            stop()
+            raise WorkerLost(", ".join(sorted(lost)))
+        if failed:
+            error = failed[0].exception()
+            stop()
+            if isinstance(error, UnskewError):  # it says by itself what is wrong, a missing extra for instance
+                raise error
+            raise ClusterError(f"Training on the cluster failed: {error}") from error
+    return futures[0].result()
 
 
 def wait_for_a_worker(client: Any) -> int:
@@ -60,20 +75,21 @@ def wait_for_a_worker(client: Any) -> int:
     return len(workers)
 
 
-def _silent(client: Any, before: set[str]) -> set[str]:
-    """Workers that do not answer: an error caused by a dead peer may arrive before the scheduler knows of the death."""
-    here = set(client.ncores())
-    answers = client.run(os.getpid, workers=sorted(before & here), on_error="return")
-    return (before - here) | {worker for worker, answer in answers.items() if not isinstance(answer, int)}
+def _gone(client: Any, processes: Mapping[str, int]) -> set[str]:
+    """Workers that do not answer, or answer as another process.
+
+    An error caused by a dead peer may arrive before the scheduler knows of the death, so they are asked themselves.
+    """
+    here = sorted(set(processes) & set(client.ncores()))
+    answers = client.run(os.getpid, workers=here, on_error="return") if here else {}
+    return {worker for worker, process in processes.items() if answers.get(worker) != process}
 
 
-def _stop(client: Any, held: set[Any]) -> None:
-    """Cancel what the training has submitted, and restart workers that sit in a call which nobody will answer."""
-    from distributed import Future
-
-    stuck = [worker for worker, keys in client.processing().items() if any("_train_part" in str(key) for key in keys)]
-    mine: list[Any] = [Future(key, client) for key in list(client.futures) if key not in held]
-    client.cancel(mine, force=True)
+def _free(client: Any, training: str, grace: float) -> None:
+    """Wait for workers to leave the training, and restart those that sit in a call which nobody will answer."""
+    deadline = time.monotonic() + grace
+    while (stuck := _inside(client, training)) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
     if not stuck:
         return
     try:
@@ -85,5 +101,10 @@ def _stop(client: Any, held: set[Any]) -> None:
         ) from error
 
 
-def _named(lost: set[str]) -> str:
-    return ", ".join(sorted(lost))
+def _inside(client: Any, training: str) -> list[str]:
+    answers = client.run(_is_running, training, on_error="return")
+    return [worker for worker, answer in answers.items() if answer is True]
+
+
+def _is_running(training: str) -> bool:
+    return training in _running
