@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -119,3 +121,33 @@ def test_the_module_is_the_command() -> None:
     said = subprocess.run([sys.executable, "-m", "unskew", "methods", "--json"], capture_output=True, check=True)
     assert b'"naive"' in said.stdout
     assert subprocess.run([sys.executable, "-m", "unskew", "colour"], capture_output=True).returncode == 2
+
+
+def command_line(*words: str, encoding: str = "utf-8") -> list[str]:
+    """The command in a process of its own, which may be slow to start on a busy machine: few tests need it."""
+    return ["env", f"PYTHONIOENCODING={encoding}", sys.executable, "-m", "unskew", *words]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of Unix")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_reader_that_went_away_changes_nothing(tidy_frame, tmp_path: Path, more: list[str], sound: bool) -> None:
+    """`unskew validate log | head -1` must not look like a failed check, nor hide one."""
+    tidy_frame(seed=2).with_columns(pl.col("click") * (1 if sound else 7)).write_parquet(tmp_path / "log.parquet")
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = command_line("validate", str(tmp_path / "log.parquet"), *more)
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert done.stderr == b""
+    assert done.returncode == (0 if sound else 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="env of Unix")
+def test_a_terminal_that_lacks_a_sign() -> None:
+    shown = subprocess.run(command_line("methods", encoding="ascii"), capture_output=True, check=True)
+    assert b"naive" in shown.stdout
+    document = subprocess.run(command_line("methods", "--json", encoding="ascii"), capture_output=True, check=True)
+    plain = subprocess.run(command_line("methods", "--json"), capture_output=True, check=True)
+    assert json.loads(document.stdout) == json.loads(plain.stdout)
+    assert document.stdout != plain.stdout

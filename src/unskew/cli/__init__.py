@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -39,6 +40,8 @@ def main() -> None:
     """Entry point: registers every command, then runs the one asked for."""
     # As Ctrl-C does: unwind, so that temporary files are removed.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal that lacks a sign shows another one instead of an error
+        sys.stdout.reconfigure(errors="replace")
     try:
         from unskew.cli import commands  # noqa: F401  (importing registers)
 

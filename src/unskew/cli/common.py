@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 import typer
@@ -28,8 +29,23 @@ Seed = Annotated[int, typer.Option("--seed", help="Everything random follows fro
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+
+class _Console(Console):
+    """A console that falls silent when nobody reads it any more (`| head`): the work and its exit code go on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        _to_nowhere(self.file)
+
+
+def _to_nowhere(stream: IO[str]) -> None:
+    """Let what is written from now on, and what still waits to be, go nowhere."""
+    with suppress(OSError):  # a stream of a test has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+out = _Console(highlight=False)
+err = _Console(stderr=True, highlight=False)
 
 
 @dataclass(frozen=True)
@@ -56,8 +72,14 @@ class Voice:
 
     def result(self, document: dict[str, Any]) -> None:
         """The machine-readable result, printed only under --json."""
-        if self.json:
-            sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, allow_nan=False) + "\n")
+        if not self.json:
+            return
+        narrow = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        try:
+            sys.stdout.write(json.dumps(plain(document), ensure_ascii=narrow, allow_nan=False) + "\n")
+            sys.stdout.flush()  # a full disk is an error of this command, not of the interpreter's end
+        except BrokenPipeError:
+            _to_nowhere(sys.stdout)
 
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
