@@ -218,10 +218,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             (
                 Setting("eta=0", Cell(eta=0.0)),
                 Setting("eta=1"),
+                Setting("a shock that moves clicks", _CONFOUNDED),
                 Setting("eta=1, T permuted", options={"placebo": True}),
                 Setting("eta=2", Cell(eta=2.0)),
                 Setting("hidden=4", Cell(hidden=4)),
-                Setting("a shock that moves clicks", _CONFOUNDED),
             ),
             ("default",),
             ("lambdamart",),

@@ -187,7 +187,7 @@ def referee(material: Material, unit: Unit, threads: int) -> Result:
     verdict = judge_log(material.log, placebo=placebo, settings=PRESETS[unit.preset], seed=unit.seed, threads=threads)
     seconds = time.perf_counter() - started
     _, position, *terms = verdict.specifications
-    values = {
+    values: dict[str, float | None] = {
         "corrected": float(verdict.method != "naive"),
         "terms found": float(any(one.found for one in terms)),
         "gain a click": position.gain / verdict.clicks,
@@ -196,14 +196,14 @@ def referee(material: Material, unit: Unit, threads: int) -> Result:
     }
     record = {"log": material.facts, "referee": verdict.to_dict()}
     times = {"log": material.seconds, "stage_one": 0.0, "fit": seconds, "test": 0.0}
-    return Result([], {}, values, plain(record), times)
+    return Result([], {}, {name: value for name, value in values.items() if value is not None}, plain(record), times)
 
 
-def _covered(verdict: Verdict, planted: npt.NDArray[np.float64] | None) -> float:
+def _covered(verdict: Verdict, planted: npt.NDArray[np.float64] | None) -> float | None:
     """The share of positions 2 to 10 whose 90 % interval holds the planted examination."""
     fit = verdict.fit
     if fit is None or planted is None or fit.basis.size == 0:
-        return float("nan")
+        return None
     curve = position_curve(fit.basis, fit.stack.effect, fit.stack.covariance, confidence=0.9)
     assert curve.low is not None
     assert curve.high is not None
