@@ -172,6 +172,9 @@ def test_engines_that_fill_in_missing_values_are_pointed_out(models: Models, tmp
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         export(models["plain"], "elasticsearch", tmp_path / "m.json")
+    for kind, told in (("missing", "before 3.2 it counted as 0"), ("plain", "issue 378")):
+        with pytest.warns(UnskewWarning, match=told):
+            export(models[kind], "opensearch", tmp_path / "m.json")
 
 
 def test_wrong_use_is_explained(models: Models, tmp_path: Path) -> None:

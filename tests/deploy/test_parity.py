@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +114,9 @@ def test_binary_files_must_be_the_ones_that_were_written(models: Models, tmp_pat
         ({"facts": {}}, "which format"),
         ({"facts": {"format": "lucene"}}, "Known are"),
         ({"lists": ["x"]}, "cannot be read"),
+        ({"lists": [[0]]}, "nested otherwise"),
+        ({"expected": [[1]]}, "nested otherwise"),
+        ({"rows": [[[1]]]}, "nested otherwise"),
     ],
 )
 def test_a_parity_file_that_is_not_sound_is_refused(
@@ -234,3 +238,12 @@ def test_one_feature_is_enough(make_model: Callable[..., Model], tmp_path: Path)
     for name in FORMATS:
         done = export(make_model(booster, ("bm25",)), name, tmp_path / f"m.{name}")
         assert verify_export(done.path, done.parity).ok
+
+
+def test_a_parquet_file_that_is_no_parity_file(models: Models, tmp_path: Path) -> None:
+    done = export(models["plain"], "solr", tmp_path / "m.json")
+    columns = {"unskew:list": [0], "unskew:expected": [1.0], "feature:a": [1.0]}
+    for frame in (pl.DataFrame(columns), pl.DataFrame({"a": [1]}), pl.DataFrame({**columns, "feature:a": ["x"]})):
+        frame.write_parquet(tmp_path / "p.parquet")
+        with pytest.raises(ModelFileError, match="sound parity file"):
+            verify_export(done.path, tmp_path / "p.parquet")

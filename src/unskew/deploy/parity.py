@@ -90,6 +90,8 @@ def read_parity(path: str | os.PathLike[str]) -> Parity:
         parity = _from_document(read_json(read_bytes(source, MAX_BYTES, _AGAIN), f"The parity file {source}"), source)
     else:
         parity = _from_parquet(source)
+    if (parity.rows.ndim, parity.lists.ndim, parity.expected.ndim) != (2, 1, 1):
+        raise _wrong(source, "its rows, lists or expected scores are nested otherwise")
     n_rows = len(parity.rows)
     if n_rows == 0 or len(parity.expected) != n_rows or len(parity.lists) != n_rows or not parity.features:
         raise _wrong(source, "its rows, lists and expected scores are not equally many")
@@ -135,7 +137,7 @@ def _from_parquet(source: Path) -> Parity:
     content = read_bytes(source, MAX_BYTES, _AGAIN)
     try:
         frame = pl.read_parquet(content)
-        facts = read_json(pl.read_parquet_metadata(content).get(_FACTS, ""), f"The parity file {source}")
+        facts = read_json(pl.read_parquet_metadata(content).get(_FACTS, "{}"), f"The parity file {source}")
         names = [name for name in frame.columns if name.startswith("feature:")]
         return Parity(
             features=tuple(name.removeprefix("feature:") for name in names),

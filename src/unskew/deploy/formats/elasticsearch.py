@@ -37,7 +37,7 @@ def write(request: Request) -> Written:
     used = sorted({forest.names[feature] for feature in forest.feature.tolist()})
     if request.feature_set is not None:
         request.feature_set.check(used, "the feature set")
-    notes = _missing_notes(request.engine) if zero_is_special(forest) else ()
+    notes = _missing_notes(request.engine, zero_is_special(forest))
     return _wrapped(request, "model/xgboost+json", definition(forest), notes)
 
 
@@ -77,13 +77,21 @@ def _wrapped(request: Request, kind: str, text: str, notes: tuple[str, ...]) -> 
     )
 
 
-def _missing_notes(engine: str) -> tuple[str, ...]:
+def _missing_notes(engine: str, learnt: bool) -> tuple[str, ...]:
+    """What a feature whose query matches nothing becomes; `learnt` says whether the model parts missing from 0."""
     if engine == "Elasticsearch":
-        return (
+        told = (
             "This model learnt where missing values go. Elasticsearch gives a feature whose query matches nothing the "
-            "value 0, not missing: train with 0 in such places, or its scores will differ there.",
+            "value 0, not missing: train with 0 in such places, or its scores will differ there."
+        )
+        return (told,) if learnt else ()
+    if learnt:
+        return (
+            "This model learnt where missing values go. OpenSearch follows that ('missing') only since the release "
+            "that honours it per split (its issue 378); from 3.2 until then every missing value went to 'no', and "
+            "before 3.2 it counted as 0.",
         )
     return (
-        "This model learnt where missing values go. OpenSearch follows that ('missing') only since the release that "
-        "honours it per split; from 3.2 until then every missing value went to 'no', and before 3.2 it counted as 0.",
+        "OpenSearch from 3.2 until the release that honours 'missing' per split (its issue 378) sends a feature whose "
+        "query matches nothing to 'no', where this model takes it for 0: there, let such features give 0 themselves.",
     )
