@@ -59,3 +59,17 @@ def test_leading_zeros_go_all_the_way(model: Path, tmp_path: Path) -> None:
     run(model, tmp_path / "a.csv", "--out", tmp_path / "ranked.csv")
     lines = (tmp_path / "ranked.csv").read_text().splitlines()
     assert [line.split(",")[1] for line in lines] == ["item_id", "007", "7"]
+
+
+@pytest.mark.parametrize("error", [pl.exceptions.ComputeError("disk is full"), OSError(28, "disk is full")])
+def test_a_disk_that_is_full(
+    model: Path, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pl.DataFrame, "write_csv", fail)
+    before = sorted(tmp_path.iterdir())
+    said = run(model, log, "--out", tmp_path / "ranked.csv", code=2).stderr
+    assert f"Cannot write {tmp_path / 'ranked.csv'}: disk is full" in said
+    assert sorted(tmp_path.iterdir()) == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,28 @@ def judged_sheet(data: RankingData, path: AnyPath) -> Sheet:
     return Sheet(Path(path), block, data.n_rows, data.n_features, metadata_of("judged", data))
 
 
+def write_frame(frame: pl.DataFrame, path: AnyPath) -> None:
+    """Write a table as Parquet or CSV, by the ending of the path; whole or not at all."""
+    target = Path(path)
+    check_target(target)
+    with atomic_path(target) as temporary, _telling(target):
+        if target.suffix.lower() == ".csv":
+            frame.write_csv(temporary)
+        else:
+            frame.write_parquet(temporary)
+
+
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    """Errors of writing as one that names the file; a full disk may come as one of polars' own."""
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        raise OutputError(f"Cannot write {path}: {error}") from error
+    except OSError as error:
+        raise OutputError(f"Cannot write {path}: {error.strerror or error}.") from error
+
+
 def write_sheets(sheets: Sequence[Sheet]) -> None:
     """Write files that belong together: all under temporary names first, so that a failure leaves none of them.
 
@@ -185,7 +207,7 @@ def _stream(sheet: Sheet, temporary: Path) -> None:
             yield frame if with_columns is None else frame.select(with_columns)
 
     stream = register_io_source(blocks, schema=sheet.block(slice(0, 0)).schema)
-    try:
+    with _telling(sheet.path):
         if sheet.path.suffix.lower() == ".csv":
             stream.sink_csv(temporary, maintain_order=True)
         else:
@@ -193,10 +215,6 @@ def _stream(sheet: Sheet, temporary: Path) -> None:
             stream.sink_parquet(
                 temporary, compression_level=1, row_group_size=ROW_GROUP, maintain_order=True, metadata=sheet.metadata
             )
-    except pl.exceptions.PolarsError as error:  # a full disk may come as one of polars' own errors
-        raise OutputError(f"Cannot write {sheet.path}: {error}") from error
-    except OSError as error:
-        raise OutputError(f"Cannot write {sheet.path}: {error.strerror or error}.") from error
 
 
 def _refuse_clash(names: Sequence[str]) -> None:

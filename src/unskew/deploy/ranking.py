@@ -11,15 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from unskew._files import atomic_path
 from unskew.data.column_checks import first_text
 from unskew.data.columns import ROLES, as_ids, is_number
-from unskew.data.files import pair_columns
+from unskew.data.files import pair_columns, write_frame
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
 from unskew.data.tables import Table, open_table, parquet_files, reading
 from unskew.deploy.model import Model
-from unskew.errors import ColumnError, DataError, FeatureError, OutputError, UnskewWarning
+from unskew.errors import ColumnError, DataError, FeatureError, UnskewWarning
 from unskew.sources import TABLES, is_table, read_judged
 
 # Rows whose features are in memory at once when a Parquet file is ranked.
@@ -42,7 +41,7 @@ def rank_candidates(
     [2, 1]
     """
     if isinstance(source, (str, os.PathLike)) and not _is_table(Path(source)):
-        named = {part: name for part, name in (("query", query), ("item", item)) if name != ROLES[part]}
+        named: dict[str, Any] = {part: name for part, name in (("query", query), ("item", item)) if name != ROLES[part]}
         source = read_judged(source, missing="keep" if model.takes_missing else "refuse", **named)
     if isinstance(source, RankingData):
         keys = pair_columns(source).select("query_id", "item_id")
@@ -63,14 +62,7 @@ def rank_candidates(
 
 def write_ranking(ranking: pl.DataFrame, path: str | os.PathLike[str]) -> None:
     """Write a ranking as Parquet or CSV, by the ending of the path."""
-    target = Path(path)
-    if target.suffix.lower() not in (".parquet", ".pq", ".csv"):
-        raise OutputError(f"Cannot write {target}: name a file that ends in .parquet or .csv.")
-    with atomic_path(target) as temporary:
-        if target.suffix.lower() == ".csv":
-            ranking.write_csv(temporary)
-        else:
-            ranking.write_parquet(temporary)
+    write_frame(ranking, path)
 
 
 def _scores(model: Model, matrix: npt.NDArray[np.float32], block: int) -> npt.NDArray[np.float64]:

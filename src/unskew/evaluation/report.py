@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from unskew._files import atomic_path
 from unskew._options import EmptyQueries
+from unskew.data.files import write_frame
 from unskew.data.ranking import RankingData
 from unskew.errors import DataError, SettingError, check_choice
 from unskew.evaluation.metrics import CUTOFFS, PerQuery, Summary, Values, fill_empty, per_query, summarise
@@ -114,12 +113,8 @@ class Evaluation:
         return render(self)
 
     def write_per_query(self, path: str | os.PathLike[str]) -> None:
-        """Write every query's values as Parquet, or as CSV where the name ends in .csv."""
-        with atomic_path(path) as temporary:
-            if Path(path).suffix == ".csv":
-                self.per_query.write_csv(temporary)
-            else:
-                self.per_query.write_parquet(temporary)
+        """Write every query's values as Parquet or CSV, by the ending of the path."""
+        write_frame(self.per_query, path)
 
     def caption(self) -> str:
         """What the numbers are over, in words."""
