@@ -133,9 +133,9 @@ def raw_columns(table: Table, columns: LogColumns, *roles: str) -> pl.DataFrame:
     """The key columns under the names that unskew gives them."""
     present = columns.present(table, *roles)
     taken = table.take(list(present.values()))
-    return pl.DataFrame(
-        [(table.ids(name) if role in IDS else taken[name]).alias(ROLES[role]) for role, name in present.items()]
-    )
+    # Ids as they were written, where numbers would lose their leading zeros.
+    written = {name: table.written[name] for role, name in present.items() if role in IDS and name in table.written}
+    return pl.DataFrame([written.get(name, taken[name]).alias(ROLES[role]) for role, name in present.items()])
 
 
 def _value_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
