@@ -13,7 +13,8 @@ from unskew.data.columns import LogColumns
 from unskew.data.letor import read_letor
 from unskew.data.tables import open_table
 from unskew.data.validation import validate_log
-from unskew.errors import DataError, FileFormatError
+from unskew.errors import ColumnError, DataError, FileFormatError
+from unskew.scale.partition import partition_log
 from unskew.sources import read_judged
 
 
@@ -136,3 +137,21 @@ def test_a_log_where_everything_was_clicked(tidy_frame) -> None:
     check = validate_log(tidy_frame().with_columns(click=1))["click: some"]
     assert check.status == "WARN"
     assert "Every impression was clicked" in check.message
+
+
+def test_a_parquet_file_with_a_column_twice(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.table([[1, 2], [3, 4]], names=["query_id", "query_id"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    for read in (open_table, lambda path: partition_log(path, tmp_path / "parts")):
+        with pytest.raises(ColumnError, match=r"a\.parquet: Column names must be distinct.*'query_id'"):
+            read(tmp_path / "a.parquet")
+
+
+def test_what_ids_are_made_of(tidy_frame) -> None:
+    large = tidy_frame().with_columns(pl.col("session_id").cast(pl.Float64) + 2.0**60)
+    check = validate_log(large)["session_id"]
+    assert "floats too large to be exact" in check.message
+    assert "integers or text" in check.hint
+    written = validate_log(tidy_frame().with_columns(pl.col("click").cast(pl.String)))["click: numbers"]
+    assert "numbers written as text" in written.message

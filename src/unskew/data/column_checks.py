@@ -76,7 +76,9 @@ def first_text(table: Table, name: str) -> str:
         return ""
     column = table.take([name])[name]
     text = (column.cast(pl.Float64, strict=False).is_null() & column.is_not_null()).arg_true()
-    row = int(text[0]) if len(text) else 0
+    if len(text) == 0:
+        return ", numbers written as text"
+    row = int(text[0])
     return f" (first: {column[row]!r} in row {row + 1})"
 
 
@@ -86,12 +88,21 @@ def id_checks(raw: pl.DataFrame) -> Iterator[Check]:
     for name in (name for name in ("query_id", "session_id", "item_id") if name in raw.columns):
         ids = as_ids(raw[name])
         if ids is None:
-            found = "fractions" if raw[name].dtype.is_float() else str(raw[name].dtype)
-            message = f"{name} must be integers or text, but the column holds {found}."
-            yield Check(name, "FAIL", message, raw.height, error=ColumnError)
+            message = f"{name} must be integers or text, but the column holds {not_ids(raw[name])}."
+            hint = "Turn it into integers or text."
+            yield Check(name, "FAIL", message, raw.height, hint=hint, error=ColumnError)
         else:
             missing = ids.is_null().to_numpy()
             yield rows.check(name, missing, f"{name} must not be missing, but {{rows}} {{have}} none", error=DataError)
+
+
+def not_ids(column: pl.Series) -> str:
+    """What a column that cannot name things holds, ready for a message."""
+    if not column.dtype.is_float():
+        return str(column.dtype)
+    known = column.drop_nulls().drop_nans()
+    whole = bool((known == known.floor()).all())
+    return "floats too large to be exact" if whole and known.is_finite().all() else "fractions"
 
 
 def position_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:

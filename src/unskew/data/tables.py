@@ -220,6 +220,8 @@ def reading(path: Path, kind: str, why: Callable[[], str | None] = lambda: None)
     """
     try:
         yield
+    except pl.exceptions.DuplicateError as error:
+        raise ColumnError(f"{path}: Column names must be distinct, but {error}. Rename one of them.") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, EOFError) as error:
         found = why()
         if found is not None:

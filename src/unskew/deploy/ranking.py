@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from unskew.data.column_checks import first_text
+from unskew.data.column_checks import first_text, not_ids
 from unskew.data.columns import ROLES, as_ids, is_number
 from unskew.data.files import pair_columns, write_frame
 from unskew.data.inputs import as_matrix
@@ -135,8 +135,10 @@ def _ids(table: Table, column: str) -> pl.Series:
     found = table.ids(column)
     ids = as_ids(found)
     if ids is None:
-        kind = "fractions" if found.dtype.is_float() else str(found.dtype)
-        raise ColumnError(f"{table.source}: {column} must be integers or text, but the column holds {kind}.")
+        raise ColumnError(
+            f"{table.source}: {column} must be integers or text, but the column holds {not_ids(found)}. "
+            "Turn it into integers or text."
+        )
     missing = ids.is_null()
     if missing.any():
         count, row = ids.null_count(), int(missing.arg_true()[0]) + 1

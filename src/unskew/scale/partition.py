@@ -64,7 +64,8 @@ def partition_log(
     query, session and position when it is complete. Without `parts`, as many as keep a part in memory easily.
     """
     source, metadata = _scan(Path(log), query)
-    schema = source.collect_schema()
+    with _reading(Path(log)):
+        schema = source.collect_schema()
     if query not in schema:
         listed = ", ".join(f"'{name}'" for name in list(schema)[:12])
         raise ColumnError(f"There is no column '{query}' in {log}. Its columns are {listed}. Name it with --query.")
