@@ -1,8 +1,8 @@
 """One small log for every engine: planted features, a production ranking with shocks, clicks that decay.
 
-A cluster has the bins of memory, but LightGBM estimates the size of leaves there that it counts in one process, and
-XGBoost scales the weights of lists by their mean in each worker: the test NDCG differs by 0.001. The best
-transformation leads by 0.012. The number of trees is fixed: choosing between 30 and 60 on 120 queries would add 0.006.
+A cluster has the bins of memory. What is left to differ is how LightGBM's min_rows and XGBoost's weights of lists act
+in several workers: the test NDCG of either was at most 0.0025 from memory. The best transformation leads by 0.012. The
+number of trees is fixed: choosing between 30 and 60 on 120 queries would add 0.006.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def make_scale_log(queries: int = 240, items: int = 8, sessions: int = 6, seed: 
 @pytest.fixture(scope="session")
 def scale_log() -> pl.DataFrame:
     return make_scale_log(600)
+
+
+@pytest.fixture(scope="session")
+def one_session_log() -> pl.DataFrame:
+    return make_scale_log(800, sessions=1, seed=3)
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from unskew.data.holdout import hold_out
 from unskew.errors import ClusterError, FileFormatError, MissingExtraError, PartitionError, SettingError
 from unskew.evaluation.metrics import ndcg
 from unskew.rankers.lambdamart import LambdaMART
+from unskew.rankers.make import make_ranker
 from unskew.registry import make_method
 from unskew.scale import dask_fit
 from unskew.scale.cluster import connect, tree_merge
@@ -106,6 +107,21 @@ def test_xgboost_on_a_cluster_and_in_memory_agree(
     np.testing.assert_allclose(load(tmp_path / "model").predict(frame), model.predict(frame), rtol=1e-5, atol=1e-6)
     if parts == 1:
         np.testing.assert_allclose(model.predict(frame), memory.predict(frame), rtol=1e-6)
+
+
+@pytest.mark.parametrize("ranker", ["lambdamart", "xgboost"])
+def test_several_workers_grow_the_trees_of_one(
+    tmp_path: Path, one_session_log: pl.DataFrame, scale_test_log: pl.DataFrame, cluster: Any, ranker: str
+) -> None:
+    """Leaves of any size and lists that all weigh 1: with the same bins nothing is left to differ but rounding."""
+    pytest.importorskip({"lambdamart": "lightgbm"}.get(ranker, ranker))
+    more = {"min_rows": 1} if ranker == "lambdamart" else {}
+    base = make_ranker(ranker, preset="smoke", n_jobs=1, trees=60, learning_rate=0.1, l2=5.0, **more)
+    memory = ControlFunctionRanker(ranker=base, transformation="minmax").fit(log_from_frame(one_session_log))
+    folder = _parts(one_session_log, tmp_path, 4)
+    model = ControlFunctionRanker(ranker=base, transformation="minmax").fit(DaskLog(folder, cluster))
+    assert _quality(model, scale_test_log) == pytest.approx(_quality(memory, scale_test_log), abs=0.0005)
+    assert model.candidates_[0].score == pytest.approx(memory.candidates_[0].score, abs=0.002)
 
 
 @pytest.mark.parametrize("ranker", ["lambdamart", "xgboost"])

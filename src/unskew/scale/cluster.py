@@ -44,7 +44,8 @@ def connect(
             n_workers=workers,
             threads_per_worker=threads,
             processes=True,
-            dashboard_address=":0" if dashboard else None,
+            dashboard_address=":0",  # also without a dashboard: the scheduler would look for port 8787
+            scheduler_kwargs={"dashboard": dashboard},
             local_directory=scratch,
             silence_logs=logging.CRITICAL,
         )

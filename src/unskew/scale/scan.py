@@ -39,7 +39,7 @@ LOOK, NEAR = 4096, 8.0
 _RAW = Target(kind="raw", longest=1)
 _MIX = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
 Matrix = npt.NDArray[np.float64]
-Columns = list[npt.NDArray[np.float32]]
+Columns = list[npt.NDArray[np.floating]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ def _gram(pieces: list[Columns], target: Matrix) -> GramStatistics:
     Products are taken about a point not far from the means, so that nothing cancels; a column of ones brings the sums.
     """
     rows, width = len(target), len(pieces[0]) + 1
-    origin = np.array([_origin(column[:LOOK].astype(np.float64)) for column in (*pieces[0], target)])
+    origin = np.array([_origin(column[:LOOK].astype(np.float64)) for column in [*pieces[0], target]])
     products, at = np.zeros((width + 1, width + 1), order="F"), 0
     block = np.ones((BLOCK, width + 1), order="F")
     for piece in pieces:
@@ -178,7 +178,7 @@ def _gram(pieces: list[Columns], target: Matrix) -> GramStatistics:
             size = part.stop - part.start
             # BLAS wants whole columns, so a last block is one of its own.
             filled = block if size == BLOCK else np.ones((size, width + 1), order="F")
-            for place, column in enumerate((*piece, beside)):
+            for place, column in enumerate([*piece, beside]):
                 filled[:, place] = column[part]
                 if origin[place]:
                     filled[:, place] -= origin[place]
@@ -249,7 +249,7 @@ def _pieces(frame: pl.DataFrame, names: Sequence[str]) -> list[Columns]:
     return [[_plain(frame[name]) for name in names]]
 
 
-def _plain(column: pl.Series) -> npt.NDArray[np.float32]:
+def _plain(column: pl.Series) -> npt.NDArray[np.floating]:
     # A cast of nothing into itself would still wake up all of polars' threads.
     return column.to_numpy() if column.dtype == pl.Float32 else as_float32(column)
 

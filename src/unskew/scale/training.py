@@ -19,7 +19,7 @@ from unskew.rankers.trees import several
 from unskew.rankers.xgb import XGBoostRanker
 from unskew.scale import worker_lightgbm, worker_xgboost
 from unskew.scale.part_work import LoadedPart, Recipe, bin_sample, joined
-from unskew.scale.watch import POLL_SECONDS, running, wait_for_a_worker, watched
+from unskew.scale.watch import POLL_SECONDS, WorkerLost, leave, running, wait_for_a_worker, watched
 
 # Who trains a ranker: a module with network, settings, train and load.
 TRAINERS: dict[type, ModuleType] = {LambdaMART: worker_lightgbm, XGBoostRanker: worker_xgboost}
@@ -52,24 +52,24 @@ def train_together(client: Any, parts: Sequence[Any], shapes: Shapes, recipe: Re
     params, rounds = trainer.settings(ranker, shapes.design), max(several(ranker.setting("trees")))
     sample = _sample(client, parts, shapes, recipe, distinct=trainer.DISTINCT)
     shares = _shares(client, parts, shapes)
-    processes = client.run(os.getpid, workers=list(shares))
-    training = f"unskew-training-{uuid.uuid4().hex}"
-    with trainer.network(client, list(shares)) as seats:
-        futures = [
-            client.submit(
-                _take_part,
-                held,
-                recipe,
-                sample,
-                type(ranker),
-                (params, rounds, seats[worker], training, processes[worker]),
-                key=f"{training}-{number}",
-                workers=[worker],
-                allow_other_workers=False,
-            )
-            for number, (worker, held) in enumerate(shares.items())
-        ]
-        return bytes(watched(client, futures, training=training, processes=processes, grace=trainer.GRACE_SECONDS))
+    training, futures = f"unskew-training-{uuid.uuid4().hex}", []
+    try:
+        processes = client.run(os.getpid, workers=list(shares))
+        with trainer.network(client, list(shares)) as seats:
+            for number, (worker, held) in enumerate(shares.items()):
+                orders = (params, rounds, seats[worker], training, processes[worker])
+                task = (_take_part, held, recipe, sample, type(ranker), orders)
+                futures.append(client.submit(*task, key=f"{training}-{number}", workers=[worker]))
+            return bytes(watched(client, futures, processes))
+    except OSError as error:  # a worker died while the others were told where it is
+        leave(client, training, trainer.GRACE_SECONDS)
+        raise WorkerLost("that could not be reached") from error
+    except BaseException:
+        leave(client, training, trainer.GRACE_SECONDS)
+        raise
+    finally:
+        for future in futures:  # kept any longer, a worker's death would have it computed again
+            future.release()
 
 
 def _take_part(

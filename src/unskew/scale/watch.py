@@ -15,6 +15,8 @@ POLL_SECONDS = 0.25
 RETURN_SECONDS = 300.0
 
 
+# How long a result or an error that is there may take to arrive.
+ANSWER_SECONDS = 60.0
 # Trainings that this worker is in.
 _running: set[str] = set()
 
@@ -35,17 +37,11 @@ def running(training: str, process: int) -> Iterator[None]:
         _running.discard(training)
 
 
-def watched(client: Any, futures: Sequence[Any], *, training: str, processes: Mapping[str, int], grace: float) -> Any:
-    """The first result of tasks that end together; raise WorkerLost, with everything stopped, if a worker dies.
+def watched(client: Any, futures: Sequence[Any], processes: Mapping[str, int]) -> Any:
+    """The first result of tasks that end together; cancels them and raises WorkerLost if a worker dies.
 
-    training : its name, as the tasks say it to `running`. processes : the workers that take part, and their process
-    ids. grace : seconds in which a worker may notice by itself that a peer is gone; then it is restarted.
+    processes : the workers that take part, and their process ids.
     """
-
-    def stop() -> None:
-        client.cancel(list(futures), force=True)
-        _free(client, training, grace)
-
     from distributed import wait
 
     while pending := [future for future in futures if future.status == "pending"]:
@@ -53,16 +49,24 @@ def watched(client: Any, futures: Sequence[Any], *, training: str, processes: Ma
             wait(pending, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
         failed = [future for future in futures if future.status not in ("pending", "finished")]
         lost = _gone(client, processes) if failed else set(processes) - set(client.ncores())
+        if not lost and not failed:
+            continue
+        error = failed[0].exception(timeout=ANSWER_SECONDS) if failed else None
+        client.cancel(list(futures), force=True)
         if lost:
-            stop()
             raise WorkerLost(", ".join(sorted(lost)))
-        if failed:
-            error = failed[0].exception()
-            stop()
-            if isinstance(error, UnskewError):  # it says by itself what is wrong, a missing extra for instance
-                raise error
-            raise ClusterError(f"Training on the cluster failed: {error}") from error
-    return futures[0].result()
+        if isinstance(error, UnskewError):  # it says by itself what is wrong, a missing extra for instance
+            raise error
+        raise ClusterError(f"Training on the cluster failed: {error}") from error
+    return _any_result(futures)
+
+
+def _any_result(futures: Sequence[Any]) -> Any:
+    """All workers end with the same; one that dies now does not matter as long as another can tell."""
+    for future in futures:
+        with suppress(TimeoutError, OSError):
+            return future.result(timeout=ANSWER_SECONDS)
+    raise WorkerLost("that held the result")
 
 
 def wait_for_a_worker(client: Any) -> int:
@@ -85,8 +89,12 @@ def _gone(client: Any, processes: Mapping[str, int]) -> set[str]:
     return {worker for worker, process in processes.items() if answers.get(worker) != process}
 
 
-def _free(client: Any, training: str, grace: float) -> None:
-    """Wait for workers to leave the training, and restart those that sit in a call which nobody will answer."""
+def leave(client: Any, training: str, grace: float) -> None:
+    """See to it that no worker is in a training that has failed.
+
+    Workers may notice by themselves within `grace` seconds; those that sit in a call which nobody will answer are
+    restarted.
+    """
     deadline = time.monotonic() + grace
     while (stuck := _inside(client, training)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 from urllib.parse import urlparse
 
@@ -23,8 +23,8 @@ from unskew.scale.part_work import TrainingPart, own_threads
 DISTINCT = False
 # A worker whose peer has died raises an error as soon as it needs the other; a round of a large log may take so long.
 GRACE_SECONDS = 120.0
-# How long workers may take to find each other; their data is ready by then.
-GATHER_SECONDS = 600
+# How long a worker may wait for a slower one, when they gather and in every round.
+WAIT_SECONDS = 3600
 # Trackers that run in this process, which is the scheduler's.
 _trackers: dict[str, Any] = {}
 
@@ -35,10 +35,10 @@ def network(client: Any, workers: Sequence[str]) -> Iterator[dict[str, dict[str,
 
     After a worker's death nobody would tell the tracker that all is over, so it is ended here.
     """
-    host = urlparse(client.scheduler.address).hostname
     if len(workers) == 1:
         yield {worker: {} for worker in workers}
         return
+    host = urlparse(client.scheduler.address).hostname
     name, seat = client.run_on_scheduler(_start_tracker, len(workers), host)
     try:
         yield dict.fromkeys(workers, seat)
@@ -48,9 +48,9 @@ def network(client: Any, workers: Sequence[str]) -> Iterator[dict[str, dict[str,
 
 def _start_tracker(workers: int, host: str) -> tuple[str, dict[str, Any]]:
     tracking = require_extra("xgboost.tracker", "xgboost", "The ranker 'xgboost'")
-    tracker = tracking.RabitTracker(n_workers=workers, host_ip=host, sortby="task", timeout=GATHER_SECONDS)
+    tracker = tracking.RabitTracker(n_workers=workers, host_ip=host, sortby="task", timeout=WAIT_SECONDS)
     tracker.start()
-    seat = tracker.worker_args()
+    seat = {**tracker.worker_args(), "dmlc_timeout": WAIT_SECONDS}
     name = f"{host}:{seat['dmlc_tracker_port']}"
     _trackers[name] = tracker
     return name, seat
@@ -58,7 +58,12 @@ def _start_tracker(workers: int, host: str) -> tuple[str, dict[str, Any]]:
 
 def _end_tracker(name: str) -> None:
     # Ending waits for connections to close, and the scheduler has other things to do.
-    threading.Thread(target=_trackers.pop(name).free, daemon=True).start()
+    threading.Thread(target=_free, args=(_trackers.pop(name),), daemon=True).start()
+
+
+def _free(tracker: Any) -> None:
+    with suppress(Exception):  # that it was waiting for somebody counts as an error
+        tracker.free()
 
 
 def settings(ranker: Any, shape: DesignMatrix) -> dict[str, Any]:
