@@ -62,7 +62,8 @@ def _from_frame(frame: Any, have: list[str], names: Sequence[str]) -> npt.NDArra
 
 
 def _refuse_missing(have: list[str], names: Sequence[str]) -> None:
-    lacking = [name for name in names if name not in set(have)]
+    known = set(have)
+    lacking = [name for name in names if name not in known]
     if lacking:
         shown = ", ".join(f"'{name}'" for name in lacking[:5]) + (" …" if len(lacking) > 5 else "")
         raise FeatureError(f"The model needs {len(names)} features, but {len(lacking)} are missing: {shown}.")
