@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from unskew._segments import offsets_of, ranks_within, segment_of
+from unskew.control.aggregate import aggregate
 from unskew.control.boosting import TreeSettings
 from unskew.control.referee import Budget, judge_log, recommend
 from unskew.data.clicks import ClickLog
@@ -94,9 +95,19 @@ def test_the_budget_is_kept_and_stated() -> None:
     assert verdict.queries == 60
     assert verdict.fit is None  # a part of the log is not the model to keep
     document = json.loads(json.dumps(verdict.to_dict()))
-    assert document["budget"] == {"queries": 60, "folds": 2, "rounds": 300, "resamples": 200, "error": 0.05}
+    stated = {"queries": 60, "rows": 300_000, "folds": 2, "rounds": 300, "resamples": 200, "error": 0.05}
+    assert document["budget"] == stated
     assert "fit" not in document
     assert _judge(log, terms=()).fit is not None
+
+
+def test_rows_are_bounded_too() -> None:
+    log = _world(4, moving=True)  # an item at many positions is many rows
+    verdict = _judge(log, terms=(), budget=Budget(rows=3_000, folds=2, resamples=200))
+    rows = aggregate(log).informative()
+    assert len(rows) > 3_000
+    assert 20 < verdict.queries < rows.n_queries * 3_000 / len(rows) * 1.3
+    assert _judge(log, terms=(), budget=Budget(rows=1, folds=2, resamples=200)).queries == 2
 
 
 def test_one_position_needs_no_correction() -> None:

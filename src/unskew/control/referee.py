@@ -35,12 +35,13 @@ Floats = npt.NDArray[np.float64]
 class Budget:
     """What the referee may spend, whatever the size of the log.
 
-    queries : the most that it looks at, drawn at random; folds : held-out parts.
+    queries, rows : the most that it looks at, drawn at random; a row is an item at a position. folds : held-out parts.
     rounds : trees of every model.
     resamples : of the bootstrap; error : the share of logs without control effects in which some are announced.
     """
 
     queries: int = 2_000
+    rows: int = 300_000
     folds: int = 4
     rounds: int = 300
     resamples: int = 2_000
@@ -111,7 +112,7 @@ def judge_log(
     settings = PRESETS["default"] if settings is None else settings
     settings = replace(settings, rounds=min(settings.rounds, budget.rounds))
     whole = click_table(log)
-    table = _within(whole, budget.queries, seed)
+    table = _within(whole, budget, seed)
     shared: dict[str, Any] = {}
     fit, plain = (
         fit_clicks(
@@ -155,10 +156,13 @@ def recommend(log: ClickLog, *, preset: Preset = "default", seed: int = 0, n_job
     return judge_log(log, settings=PRESETS[preset], seed=seed, threads=threads)
 
 
-def _within(table: Exposures, queries: int, seed: int) -> Exposures:
-    if table.n_queries <= queries:
+def _within(table: Exposures, budget: Budget, seed: int) -> Exposures:
+    """The table, or as many of its queries, drawn at random, as the budget allows; two at the least."""
+    if table.n_queries <= budget.queries and len(table) <= budget.rows:
         return table
-    return table.take(np.sort(np.random.default_rng(seed).choice(table.n_queries, queries, replace=False)))
+    order = np.random.default_rng(seed).permutation(table.n_queries)[: budget.queries]
+    affordable = int(np.searchsorted(np.cumsum(np.diff(table.offsets)[order]), budget.rows, side="right"))
+    return table.take(np.sort(order[: max(affordable, 2)]))
 
 
 def _held_out(fit: ClickFit) -> tuple[Floats, list[Stack]]:
