@@ -42,6 +42,13 @@ def test_a_small_budget_sends_a_fit_out_of_core(parts: Path, tmp_path: Path) -> 
     assert np.corrcoef(one.predict(features), other.predict(features))[0, 1] > 0.99
 
 
+def test_the_referee_is_asked_out_of_core_as_well(parts: Path, tmp_path: Path) -> None:
+    code, out, err = _run(parts, "--out", tmp_path / "m", "--engine", "stream", "--preset", "smoke", "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["method"] == document["referee"]["method"]
+
+
 def test_errors_are_said_in_the_words_of_the_command(parts: Path, tmp_path: Path) -> None:
     code, _, err = _run(parts, "--out", tmp_path / "m", "--memory", "lots")
     assert (code, "6GB" in err) == (2, True)
@@ -61,3 +68,4 @@ def test_a_scheduler_that_is_not_there(parts: Path, tmp_path: Path, monkeypatch:
     code, _, err = _run(parts, "--out", tmp_path / "m", "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
     assert code == 2
     assert "tcp://127.0.0.1:9 cannot be reached" in err
+    assert "the default is cfc, centred and with separate trees" in " ".join(err.split())

@@ -14,8 +14,10 @@ from unskew.fitting import Fitted
 from unskew.registry import make_method, resolve
 from unskew.scale.memory import readable
 
-# `position` and most rivals need what DaskLGBMRanker does not take, so a cluster fits the control function.
+# The referee and the full control function need the log in one place. A cluster fits the published correction in its
+# harmless form: terms that are zero without a residual, in trees of their own.
 CLUSTER_DEFAULT = "cfc"
+SAFE = {"centred": True, "separate": True}
 
 
 def choose_engine(
@@ -71,7 +73,13 @@ def fit_on_dask(
     from unskew.scale.cluster import connect
     from unskew.scale.dask_fit import DaskLog
 
-    info = resolve(CLUSTER_DEFAULT if method == "default" else method)
+    if method == "default":
+        method, settings = CLUSTER_DEFAULT, {**SAFE, **settings}
+        say(
+            "On a cluster the default is cfc, centred and with separate trees: the referee and the full control "
+            "function need the log in one place (--engine stream)."
+        )
+    info = resolve(method)
     model = make_method(info.name, ranker=ranker, random_state=seed, **settings)
     if "progress" in model.get_params(deep=False):
         model.set_params(progress=progress)
