@@ -197,7 +197,8 @@ class XGBoostRanker(BaseEstimator):
         }
         if self.separate_terms and design.n_terms:
             plain, total = design.n_plain, design.shape[1]
-            params["interaction_constraints"] = [list(range(plain)), list(range(plain, total))]
+            # As text: XGBoost takes the members of a list for names, which its data does not have here.
+            params["interaction_constraints"] = str([list(range(plain)), list(range(plain, total))])
         return params
 
     def _scores(self, design: DesignMatrix, start: int, stop: int) -> npt.NDArray[np.float64]:

@@ -52,6 +52,10 @@ def train_together(client: Any, parts: Sequence[Any], shapes: Shapes, recipe: Re
     params, rounds = trainer.settings(ranker, shapes.design), max(several(ranker.setting("trees")))
     sample = _sample(client, parts, shapes, recipe, distinct=trainer.DISTINCT)
     shares = _shares(client, parts, shapes)
+    if "interaction_constraints" in params and not trainer.SHARES_CONSTRAINED:
+        shares = {
+            max(shares, key=lambda worker: len(shares[worker])): [part for held in shares.values() for part in held]
+        }
     training, futures = f"unskew-training-{uuid.uuid4().hex}", []
     try:
         processes = client.run(os.getpid, workers=list(shares))

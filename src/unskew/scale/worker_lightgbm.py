@@ -21,6 +21,8 @@ from unskew.scale.part_work import TrainingPart, own_threads
 
 # In memory bins are cut from distinct rows, so that merged sessions do not move them.
 DISTINCT = True
+# LightGBM 4.7 fails (std::bad_alloc) when several workers grow trees whose columns may not be mixed: one worker does.
+SHARES_CONSTRAINED = False
 # A worker whose peer has died waits on and on, so there is no point in waiting for it.
 GRACE_SECONDS = 2.0
 # Ports that this worker keeps free until its training begins.

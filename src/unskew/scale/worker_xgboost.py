@@ -21,6 +21,7 @@ from unskew.scale.part_work import TrainingPart, own_threads
 
 # In memory XGBoost looks at every entry when it cuts bins.
 DISTINCT = False
+SHARES_CONSTRAINED = True
 # A worker whose peer has died raises an error as soon as it needs the other; a round of a large log may take so long.
 GRACE_SECONDS = 120.0
 # How long a worker may wait for a slower one, when they gather and in every round.
