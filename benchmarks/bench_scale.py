@@ -138,7 +138,7 @@ def _statistics(folder: Path, rows: int) -> Row:
             pl.read_parquet(file)
 
     times = np.array([(*_both_seconds(ours), *_both_seconds(reading)) for _ in range(7)])
-    mine, _, theirs, _ = times.min(axis=0)
+    mine, _, theirs, _ = times.min(axis=0).tolist()
     median = np.median(times, axis=0)
     note = f"medians: elapsed {median[0] / median[2]:.2f} ×, processor {median[1] / median[3]:.2f} ×"
     what = f"stage-one statistics over Parquet, {rows:,} rows, checked"
