@@ -68,4 +68,4 @@ def test_a_scheduler_that_is_not_there(parts: Path, tmp_path: Path, monkeypatch:
     code, _, err = _run(parts, "--out", tmp_path / "m", "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
     assert code == 2
     assert "tcp://127.0.0.1:9 cannot be reached" in err
-    assert "the default is cfc, centred and with separate trees" in " ".join(err.split())
+    assert "the default is cfc with centred terms" in " ".join(err.split())
