@@ -51,7 +51,8 @@ def _methods(ranker: str, outcome: Outcome, own: Sequence[Row]) -> str:
         names = sorted((name for name, own_side in sides.items() if own_side == side), key=lambda n: -means[n]["mean"])
         if names:
             said.append(f"{side}: {', '.join(_named(means[name], price.get(name)) for name in names)}")
-    what = f"{outcome.plan.data} (rq1; share of the gap closed, time as a multiple of naive)"
+    many = f", corrected for comparing {len(sides)} methods" if len(sides) > 1 else ""
+    what = f"{outcome.plan.data} (rq1{many}; share of the gap closed, time as a multiple of naive)"
     return f"- {what}. {_capital('; '.join(said))}."
 
 
