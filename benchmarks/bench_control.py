@@ -22,6 +22,7 @@ from unskew.data.clicks import ClickLog
 from unskew.data.lists import training_lists
 from unskew.data.ranking import RankingData
 from unskew.evaluation.judge import make_judge
+from unskew.rankers.binned import BLOCK
 from unskew.rankers.lambdamart import LambdaMART
 from unskew.registry import make_method
 from unskew.simulation.log import simulate_detailed
@@ -29,7 +30,6 @@ from unskew.simulation.synthetic import synthetic_collection
 
 TOPIC = "control"
 LIST = 120
-BLOCK = 65_536
 BINS = {"feature_pre_filter": False, "data_random_seed": 1, "verbosity": -1, "num_threads": 1}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._options import Preset
+from unskew._segments import IntArray
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
 from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
@@ -48,8 +49,8 @@ class Budget:
     error: float = 0.05
 
 
-# How strongly control terms are shrunk, times their own penalty; the strongest leaves nothing of them.
-RIDGES = (1e9, 3_000.0, 300.0, 30.0, 3.0)
+# How strongly control terms are shrunk, times their own penalty; leaving them out altogether is tried as well.
+RIDGES = (3_000.0, 300.0, 30.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -179,41 +180,67 @@ def _try_terms(
     seed: int,
 ) -> list[Specification]:
     """Control terms beside the parts and the position effect, which is estimated anew with them."""
-    source = TermSource.of(log, seed=seed)
+    source, beside = TermSource.of(log, seed=seed), _Beside.of(fit)
     found = []
     for kind, transformation in tried:
         terms = source.columns(fit.used, kind, transformation, permuted=seed if placebo else None)
-        reached, without = _with_terms(fit, terms)
+        reached = beside.with_terms(terms)
         name = f"position + {'T' if kind == 'T' else f'Φ({transformation})'}"
         # Of several that mean nothing one may look good: they share the error.
-        found.append(_compare(name, reached, without, "position", budget, share=budget.error / len(tried), seed=seed))
+        share = budget.error / len(tried)
+        found.append(_compare(name, reached, beside.likelihood, "position", budget, share=share, seed=seed))
     return found
 
 
-def _with_terms(fit: ClickFit, terms: TermColumns) -> tuple[Floats, Floats]:
-    """(queries,) held-out log-likelihood with control terms and, all else alike, without.
+@dataclass(frozen=True, eq=False)
+class _Beside:
+    """The position effect and the parts of a fit as one linear model, which control terms are put beside.
 
-    How much h is shrunk is what the queries of the other folds would choose.
+    columns : (n, p); centre, penalty : (p,) their prior; by_fold : coefficients fitted without the fold's queries.
+    likelihood : (queries,) of held-out clicks, without any terms.
     """
-    used, clicks, fold = fit.used, QueryClicks.of(fit.used), fit.fold[fit.sample.queries]
-    names = [name for name, weight in fit.stack.weights.items() if weight != 0]
-    fixed = fit.basis.size + len(names)
-    columns = np.empty((len(used), fixed + terms.size), dtype=np.float32)
-    columns[:, : fit.basis.size] = fit.basis.columns(used.position)
-    for place, name in enumerate(names, start=fit.basis.size):
-        columns[:, place] = fit.parts[name]
-    terms.fill(columns[:, fixed:], np.arange(len(used)))
-    parts = np.array([PRIORS[name].spread ** -2.0 for name in names])
-    centre = np.r_[np.zeros(fit.basis.size), [PRIORS[name].expected for name in names], np.zeros(terms.size)]
-    path = np.zeros((len(RIDGES), len(fold)))
-    for k in range(int(fold.max()) + 1):
-        training, mine, start = clicks.without(fold == k), fold == k, None
-        for i, ridge in enumerate(RIDGES):
-            penalty = np.r_[fit.basis.penalty(fit.stack.bend), parts, ridge * terms.penalty(1.0)]
-            model = fit_linear(columns, training, penalty=penalty, centre=centre, start=start, tolerance=0.05)
-            start = model.coefficients
-            path[i, mine] = clicks.log_likelihood(columns @ start)[mine]
-    return _honest(path, fold), path[0]
+
+    clicks: QueryClicks
+    fold: IntArray
+    columns: npt.NDArray[np.float32]
+    centre: Floats
+    penalty: Floats
+    by_fold: tuple[Floats, ...]
+    likelihood: Floats
+
+    @classmethod
+    def of(cls, fit: ClickFit) -> _Beside:
+        clicks, fold = QueryClicks.of(fit.used), fit.fold[fit.sample.queries]
+        names = [name for name, weight in fit.stack.weights.items() if weight != 0]
+        parts = [fit.parts[name][:, None] for name in names]
+        columns = np.hstack([fit.basis.columns(fit.used.position), *parts]).astype(np.float32)
+        centre = np.r_[np.zeros(fit.basis.size), [PRIORS[name].expected for name in names]]
+        penalty = np.r_[fit.basis.penalty(fit.stack.bend), [PRIORS[name].spread ** -2.0 for name in names]]
+        by_fold, likelihood = [], np.zeros(len(fold))
+        for k in range(int(fold.max()) + 1):
+            model = fit_linear(columns, clicks.without(fold == k), penalty=penalty, centre=centre, tolerance=0.05)
+            by_fold.append(model.coefficients)
+            likelihood[fold == k] = clicks.log_likelihood(columns @ model.coefficients)[fold == k]
+        return cls(clicks, fold, columns, centre, penalty, tuple(by_fold), likelihood)
+
+    def with_terms(self, terms: TermColumns) -> Floats:
+        """(queries,) held-out log-likelihood; how much h is shrunk is what the queries of other folds would choose."""
+        fixed = self.columns.shape[1]
+        columns = np.empty((len(self.columns), fixed + terms.size), dtype=np.float32)
+        columns[:, :fixed] = self.columns
+        terms.fill(columns[:, fixed:], np.arange(len(columns)))
+        centre = np.r_[self.centre, np.zeros(terms.size)]
+        path = np.zeros((1 + len(RIDGES), len(self.fold)))
+        path[0] = self.likelihood
+        for k, known in enumerate(self.by_fold):
+            training, mine, start = self.clicks.without(self.fold == k), self.fold == k, np.r_[known, centre[fixed:]]
+            for i, ridge in enumerate(RIDGES, start=1):
+                penalty = np.r_[self.penalty, ridge * terms.penalty(1.0)]
+                start = fit_linear(
+                    columns, training, penalty=penalty, centre=centre, start=start, tolerance=0.05
+                ).coefficients
+                path[i, mine] = self.clicks.log_likelihood(columns @ start)[mine]
+        return _honest(path, self.fold)
 
 
 def _honest(path: Floats, fold: npt.NDArray[np.integer]) -> Floats:

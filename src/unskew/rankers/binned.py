@@ -11,7 +11,7 @@ import numpy as np
 from unskew._segments import IntArray
 from unskew.data.design import DesignMatrix, FloatMatrix
 
-BLOCK = 65_536
+BLOCK = 16_384
 # LightGBM's own default: more rows than this do not move the quantiles that bins are cut at.
 SAMPLE = 200_000
 # What decides the bins. Everything else belongs to training, so one data set serves many trainings.
