@@ -19,16 +19,18 @@ from unskew.simulation.synthetic import synthetic_collection
 
 
 def test_a_rise_is_measured_from_the_last_stage_known() -> None:
-    one = Finish(0.1, {50: 0.40, 100: 0.45, 300: 0.47})
+    one = Finish(0.1, 0.47, {50: 0.40, 100: 0.45, 300: 0.47})
     assert one.rise_after(50) == pytest.approx(0.07)
     assert one.rise_after(200) == pytest.approx(0.02)
     assert one.rise_after(300) == 0.0
     assert one.rise_after(10) == pytest.approx(0.07)  # nothing is known so early: the whole way
+    # A look between the stages may have seen more than any stage has.
+    assert Finish(0.1, 0.47, {100: 0.45, 150: 0.48, 300: 0.48}).rise_after(150) == 0.0
 
 
 def test_nobody_is_given_up_without_reason() -> None:
     assert not Race().hopeless(0.1, 300, -1.0, lists=256)  # the first of all
-    race = Race(finished=[Finish(0.1, {100: 0.50, 300: 0.52})])
+    race = Race(finished=[Finish(0.1, 0.52, {100: 0.50, 300: 0.52})])
     assert not race.hopeless(0.1, 50, 0.1, lists=256)  # too early to tell
     assert not race.hopeless(0.05, 100, 0.1, lists=256)  # slower than anyone before: it may rise later
     assert not race.hopeless(0.1, 100, 0.496, lists=256)  # 0.496 + 0.02 + 0.08 / 16 > 0.52
@@ -38,13 +40,13 @@ def test_nobody_is_given_up_without_reason() -> None:
 
 
 def test_sums_have_more_room() -> None:
-    race = Race(finished=[Finish(0.1, {100: 5.0, 300: 5.02})])
+    race = Race(finished=[Finish(0.1, 5.02, {100: 5.0, 300: 5.02})])
     assert not race.hopeless(0.1, 100, 4.98, lists=256)
     assert race.hopeless(0.1, 100, 4.97, lists=256)
 
 
 def test_the_leader_is_the_best_of_all() -> None:
-    race = Race(finished=[Finish(0.1, {100: 0.3, 300: 0.31}), Finish(0.2, {100: 0.6, 300: 0.6})])
+    race = Race(finished=[Finish(0.1, 0.31, {100: 0.3, 300: 0.31}), Finish(0.2, 0.6, {100: 0.6, 300: 0.6})])
     # Only the slower one is a precedent for its rise, but it has to beat them both.
     assert race.hopeless(0.1, 100, 0.58, lists=256)
     assert not race.hopeless(0.1, 100, 0.586, lists=256)
@@ -74,14 +76,15 @@ def test_the_choice_of_the_whole_search(seed: int, monkeypatch: pytest.MonkeyPat
     assert len(candidates) == len(every)
 
 
-def test_one_that_was_given_up_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stages", [(50, 100, 200), (200,)])
+def test_one_that_was_given_up_is_shorter(stages: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     log = simulate(synthetic_collection(40, features=8, seed=3), passes=3, seed=3)
     judge = make_judge(synthetic_collection(20, features=8, seed=60))
     lists = training_lists(log)
     monkeypatch.setattr(
-        racing.Race, "hopeless", lambda self, pace, stage, best, lists: bool(self.finished) and stage == 100
+        racing.Race, "hopeless", lambda self, pace, stage, best, lists: bool(self.finished) and stage == 150
     )
-    ranker = LambdaMART(preset="smoke", trees=(50, 100, 200), learning_rate=(0.1, 0.11), n_jobs=1)
+    ranker = LambdaMART(preset="smoke", trees=stages, learning_rate=(0.1, 0.11), n_jobs=1)
     trials = trials_of(ranker, DesignMatrix(log.data.features, lists.row), lists.label, lists.sizes)
     trained: list[int] = []
     train = LambdaMART._train
@@ -92,5 +95,7 @@ def test_one_that_was_given_up_is_shorter(monkeypatch: pytest.MonkeyPatch) -> No
         return found
 
     monkeypatch.setattr(LambdaMART, "_train", count)
-    search(trials, judge)
-    assert trained == [200, 100]
+    _, _, candidates = search(trials, judge)
+    assert trained == [200, 150]
+    assert candidates[1].setting["stage"] in (*stages, 150)
+    assert np.isfinite(candidates[1].score or 0.0)

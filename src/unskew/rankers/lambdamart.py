@@ -166,20 +166,21 @@ class LambdaMART(BaseEstimator):
     ) -> tuple[int, float | None]:
         """Grow the trees and look at every stage on the way: the best one and its value."""
         pace, given_up = params["learning_rate"], False
+        watch = None if judge is None else StageWatch(self._scores, judge)
+        looks = {*stages, *(() if race is None else race.looks(stages[-1]))}
 
         def stop_when_hopeless(env: Any) -> None:
             nonlocal given_up
             self.booster_, stage = env.model, env.iteration + 1
-            if watch is None or stage not in stages or env.model.current_iteration() == watch.at:
+            if watch is None or stage not in looks or env.model.current_iteration() == watch.at:
                 return
-            best = watch.look(env.model.current_iteration())
+            best = watch.look(env.model.current_iteration(), may_win=stage in stages)
             if race is None or stage == stages[-1]:
                 return
             if race.hopeless(pace, stage, best, lists=watch.judge.n_lists):
                 given_up = True
                 raise lgb.callback.EarlyStopException(env.iteration, [])
 
-        watch = None if judge is None else StageWatch(self._scores, judge)
         self.booster_ = lgb.train(params, data, num_boost_round=stages[-1], callbacks=[stop_when_hopeless])
         grown = self.booster_.current_iteration()  # fewer than asked for, when nothing is left to split
         if watch is None:
@@ -188,7 +189,9 @@ class LambdaMART(BaseEstimator):
             if watch.at < grown or not watch.path:
                 watch.look(grown)
             if race is not None:
-                race.finished.append(Finish(pace, watch.path))
+                race.finished.append(Finish(pace, watch.best, watch.path))
+        elif not watch.stage:  # given up before any stage that might have won
+            return watch.at, watch.path[watch.at]
         return watch.stage, watch.best
 
     def predict(self, design: DesignMatrix) -> npt.NDArray[np.float64]:

@@ -34,6 +34,7 @@ class StageWatch:
     """Looks at a forest with 25, 50, … trees through the judge's eyes; every tree is evaluated once.
 
     scores_of : (design, start, stop) → the sum of trees start … stop - 1. Of equals the fewest trees win.
+    stage, best : the winner so far among the stages that may win; path : the best value of any look up to a stage.
     """
 
     scores_of: Callable[[DesignMatrix, int, int], npt.NDArray[np.float64]]
@@ -46,15 +47,15 @@ class StageWatch:
         self.at = 0
         self._scores = np.zeros(len(self.judge.features))
 
-    def look(self, stop: int) -> float:
-        """Judge the first `stop` trees; the best value so far."""
+    def look(self, stop: int, *, may_win: bool = True) -> float:
+        """Judge the first `stop` trees; the best value of any look so far."""
         self._scores += self.scores_of(self.judge.features, self.at, stop)
         self.at = stop
         value = float(self.judge(self._scores))
-        if value > self.best or not self.stage:
+        if may_win and (value > self.best or not self.stage):
             self.best, self.stage = value, stop
-        self.path[stop] = self.best
-        return self.best
+        self.path[stop] = max([value, *self.path.values()])
+        return self.path[stop]
 
 
 def choose_stage(
