@@ -6,7 +6,7 @@ import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from unskew._options import Preset, TuneOn
+from unskew.baselines.base import RankerMethod
 from unskew.baselines.naive import Naive
 from unskew.control.full import FullControlFunction
 from unskew.control.referee import Verdict, recommend
@@ -17,7 +17,7 @@ from unskew.errors import UnskewWarning
 from unskew.method import Method, Outcome
 
 
-class Recommended(Method):
+class Recommended(RankerMethod):
     """Ask the referee, then fit what it says: the full control function, or naive where no correction is needed.
 
     The referee looks at clicks alone and spends a fixed budget (`unskew.control.referee.Budget`).
@@ -37,21 +37,6 @@ class Recommended(Method):
 
     name: ClassVar[str] = "default"
     chooses: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        *,
-        ranker: Any = "lambdamart",
-        preset: Preset = "default",
-        tune_on: TuneOn = "auto",
-        random_state: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.ranker = ranker
-        self.preset = preset
-        self.tune_on = tune_on
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._make(FullControlFunction)._check_settings()

@@ -9,7 +9,7 @@ import pytest
 
 from unskew.data.design import DesignMatrix
 from unskew.data.lists import training_lists
-from unskew.evaluation.judge import make_judge
+from unskew.evaluation.judge import LabelJudge, make_judge
 from unskew.rankers import race as racing
 from unskew.rankers.lambdamart import LambdaMART
 from unskew.rankers.race import Finish, Race
@@ -99,3 +99,14 @@ def test_one_that_was_given_up_is_shorter(stages: tuple[int, ...], monkeypatch: 
     assert trained == [200, 150]
     assert candidates[1].setting["stage"] in (*stages, 150)
     assert np.isfinite(candidates[1].score or 0.0)
+
+
+def test_trees_that_run_dry_between_the_stages_may_still_win() -> None:
+    """Two values of one feature can be split once; no stage is reached, so what there is has to do."""
+    x = np.tile(np.float32([[0], [1]]), (40, 1))
+    design, labels, sizes = DesignMatrix(x), np.tile([0, 1], 40), np.full(40, 2)
+    judge = LabelJudge(design, labels, np.arange(0, 81, 2))
+    ranker = LambdaMART(preset="smoke", trees=(500,), learning_rate=1.0, min_rows=1, l2=0.0, n_jobs=1)
+    fitted, _, candidates = search(trials_of(ranker, design, labels, sizes), judge)
+    assert 0 < fitted.stage_ < 500
+    assert candidates[0].score == fitted.judged_ == 1.0

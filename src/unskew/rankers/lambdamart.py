@@ -172,9 +172,11 @@ class LambdaMART(BaseEstimator):
         def stop_when_hopeless(env: Any) -> None:
             nonlocal given_up
             self.booster_, stage = env.model, env.iteration + 1
-            if watch is None or stage not in looks or env.model.current_iteration() == watch.at:
+            grown = env.model.current_iteration()
+            if watch is None or stage not in looks or grown == watch.at:
                 return
-            best = watch.look(env.model.current_iteration(), may_win=stage in stages)
+            # Where nothing was left to split, what has grown is all there will ever be.
+            best = watch.look(grown, may_win=stage in stages or grown < stage)
             if race is None or stage == stages[-1]:
                 return
             if race.hopeless(pace, stage, best, lists=watch.judge.n_lists):
