@@ -42,7 +42,7 @@ def _clicks(queries: int, repeat: int) -> list[Row]:
         rng = np.random.default_rng(0)
         return [_session(grades[a:b], rng) for _ in range(PASSES) for a, b in pairwise(offsets.tolist())]
 
-    behaviour = Behaviour(ETA, NOISE, PASSES, (), "production", 0.0, False, "item", 0)
+    behaviour = Behaviour(ETA, NOISE, PASSES, (), "production", 0.0, False, "item", 1.0, 0)
     clicks = measure_both(ours, loop, repeat)
     logs = measure_both(
         lambda: log_sessions(data, score, behaviour), lambda: _log_by_loop(score, grades, offsets), repeat

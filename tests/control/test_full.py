@@ -126,7 +126,7 @@ def test_ten_passes_cost_one() -> None:
     assert len(fit_clicks(ten, threads=1).table) <= len(once.row)
 
 
-@pytest.mark.parametrize(("terms", "size"), [("T", 8), ("phi", 5)])
+@pytest.mark.parametrize(("terms", "size"), [("T", 8), ("phi", 5), ("shift", 10)])
 def test_control_terms_stay_behind(terms: str, size: int) -> None:
     model = FullControlFunction(preset="smoke", terms=terms, n_jobs=1).fit(_log())
     assert model.clicks_.additive.terms.shape == (4, size)

@@ -71,10 +71,34 @@ def test_a_hidden_confounder_is_found_and_a_placebo_is_not() -> None:
     assert all(placebo.gain < found["position + T"].gain / 2 for placebo in placebos)
 
 
+def test_items_moved_by_hand_stand_out_inside_their_query() -> None:
+    """Lists of very different lengths, so that the rank over all queries says little about the place in one."""
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(4, 40, 200)
+    offsets = offsets_of(sizes)
+    n, passes = int(offsets[-1]), 10
+    x = rng.normal(size=(n, 5)).astype(np.float32)
+    pinned = rng.random(n) < 0.15
+    position = np.tile(ranks_within(x[:, 0] + 0.5 * x[:, 2] + 3.0 * pinned, offsets), passes)
+    relevance = 0.6 * x[:, 0] + 0.4 * np.tanh(2 * x[:, 1]) + 2.0 * pinned
+    log = ClickLog.from_arrays(
+        RankingData.from_arrays(x, sizes=sizes),
+        row=np.tile(np.arange(n), passes),
+        session=np.repeat(np.arange(passes), n) * len(sizes) + np.tile(segment_of(offsets), passes),
+        position=position,
+        click=rng.random(n * passes) < np.minimum(np.exp(-1.8 + np.tile(relevance, passes)) / position, 1),
+    )
+    verdict = _judge(log, terms=("T", "shift"))
+    assert verdict["position + shift"].found
+    assert verdict.settings == {"terms": "shift"}
+    assert verdict["position + shift"].gain > 2 * verdict["position + T"].gain
+    assert not _judge(log, terms=("shift",), placebo=True)["position + shift"].found
+
+
 def test_control_terms_add_nothing_where_nothing_is_hidden() -> None:
     verdict = _judge(_world(2), transformations=("minmax", "inverse_mills"))
-    names = [one.name for one in verdict.specifications]
-    assert names == ["none", "position", "position + T", "position + Φ(minmax)", "position + Φ(inverse_mills)"]
+    names = [one.name.removeprefix("position + ") for one in verdict.specifications]
+    assert names == ["none", "position", "T", "shift", "Φ(minmax)", "Φ(inverse_mills)"]
     assert verdict.settings == {}
     assert "add nothing" in verdict.text
 

@@ -207,6 +207,14 @@ def test_a_shock_moves_clicks_only_when_told(collection: RankingData) -> None:
     assert rates[1] == 0
 
 
+def test_a_shock_may_fall_on_a_share_of_the_items(collection: RankingData) -> None:
+    simulation = simulate_detailed(collection, shock=3.0, shock_share=0.2, passes=1)
+    log = simulation.log
+    shocked = log.logging_score != simulation.production.score(log.data).astype(np.float32)[log.row]
+    assert shocked.mean() == pytest.approx(0.2, abs=0.03)
+    assert _bytes(simulate(collection, shock=3.0, shock_share=1.0)) == _bytes(simulate(collection, shock=3.0))
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
@@ -219,6 +227,7 @@ def test_a_shock_moves_clicks_only_when_told(collection: RankingData) -> None:
         ({"landmarks": (0,)}, SettingError, "landmarks must be ranks"),
         ({"landmarks": (1.5,)}, SettingError, "landmarks"),
         ({"shock": -1.0}, SettingError, "shock"),
+        ({"shock_share": 0.0}, SettingError, "shock_share must be greater than 0 and at most 1"),
         ({"seed": -1}, SettingError, "seed"),
         ({"policy": "greedy"}, SettingError, "'production', 'random'"),
         ({"shock_per": "user"}, SettingError, "'item', 'session'"),

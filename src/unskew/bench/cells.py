@@ -27,16 +27,21 @@ class Cell:
     shock: float = 0.0
     shock_moves_clicks: bool = False
     shock_per: ShockScope = "item"
+    shock_share: float = 1.0
 
     def settings(self) -> dict[str, Any]:
         """For `simulate(data, **settings)`."""
         return dict(vars(self))
 
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from the base case."""
+        base = vars(Cell())
+        return {name: value for name, value in vars(self).items() if value != base[name]}
+
     @property
     def said(self) -> str:
         """What differs from the base case, in one line."""
-        base, mine = vars(Cell()), vars(self)
-        return ", ".join(f"{name}={value}" for name, value in mine.items() if value != base[name]) or "base"
+        return ", ".join(f"{name}={value}" for name, value in self.changed().items()) or "base"
 
     def for_oracle(self) -> Cell:
         """The cell as the oracle sees it: which features there are, and no clicks.

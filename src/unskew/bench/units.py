@@ -14,8 +14,8 @@ from unskew.bench.cells import Cell
 from unskew.bench.experiments import Kind
 
 Pairs = tuple[tuple[str, Any], ...]
-# Part of every key: results of another way of counting must not be taken for this one's.
-FORMAT = 1
+# Part of every key: results of another way of counting, or under other defaults, must not be taken for this one's.
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,11 @@ class Unit:
         """The name of the unit's files: readable, and unique by its content.
 
         >>> Unit("abc", Cell(), 0, 0, "cfc", "lambdamart").key
-        'cfc-lambdamart-f0-s0-9253ce1d196a'
+        'cfc-lambdamart-f0-s0-e9f0ae3ebfdd'
         """
-        text = json.dumps({"format": FORMAT, **self.to_dict()}, sort_keys=True, ensure_ascii=False)
+        # What a cell leaves at its default is left out: a setting that is new one day does not change old keys.
+        known = {**self.to_dict(), "cell": self.cell.changed()}
+        text = json.dumps({"format": FORMAT, **known}, sort_keys=True, ensure_ascii=False)
         digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
         return f"{self.method}-{self.ranker}-f{self.fold}-s{self.seed}-{digest}"
 

@@ -77,6 +77,9 @@ def simulate_command(
     shock_per: Annotated[
         ShockScope, typer.Option(help="Draw the shock once an item, or in every session.", rich_help_panel=LIST)
     ] = "item",
+    shock_share: Annotated[
+        float, typer.Option(help="Share of the items that a shock falls on.", rich_help_panel=LIST)
+    ] = 1.0,
     valid: Annotated[
         str,
         typer.Option(
@@ -138,6 +141,7 @@ def simulate_command(
             shock=shock,
             shock_moves_clicks=shock_moves_clicks,
             shock_per=shock_per,
+            shock_share=shock_share,
         )
     _tell(voice, files)
     voice.result({"data": data, **files.to_dict()})

@@ -6,7 +6,7 @@ strength of shrinkage is the one with the best held-out likelihood, so it follow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -54,21 +54,24 @@ class Sample:
         table: Exposures,
         basis: PositionBasis,
         *,
-        terms: TermColumns | None = None,
         seed: int = 0,
     ) -> Sample:
-        """Choose the queries and make their columns; `terms` are those of all rows of the table."""
+        """Choose the queries and make their columns."""
         queries = _within_budget(table, features.shape[1], seed)
         rows, _ = gather_segments(table.offsets, queries)
         part = table if len(queries) == table.n_queries else table.take(queries)
         scores = NormalScores.of(features[np.unique(part.row)], seed=seed)
-        d, extra = features.shape[1], 0 if terms is None else terms.size
-        columns = np.zeros((len(part), basis.size + 1 + d + extra), dtype=np.float32)
+        columns = np.zeros((len(part), basis.size + 1 + features.shape[1]), dtype=np.float32)
         columns[:, : basis.size] = basis.columns(part.position)
-        scores.fill(columns[:, basis.size + 1 : basis.size + 1 + d], features[part.row])
-        if terms is not None:
-            terms.fill(columns[:, basis.size + 1 + d :], rows)
-        return cls(queries, rows, part, basis, scores, terms, columns)
+        scores.fill(columns[:, basis.size + 1 :], features[part.row])
+        return cls(queries, rows, part, basis, scores, None, columns)
+
+    def with_terms(self, terms: TermColumns) -> Sample:
+        """The same queries with control terms; `terms` are those of all rows of the table."""
+        columns = np.empty((len(self.rows), self.of_terms + terms.size), dtype=np.float32)
+        columns[:, : self.of_terms] = self.columns[:, : self.of_terms]
+        terms.fill(columns[:, self.of_terms :], self.rows)
+        return replace(self, terms=terms, columns=columns)
 
     @property
     def of_terms(self) -> int:

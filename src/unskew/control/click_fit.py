@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from unskew.control.click_model import QueryClicks
 from unskew.control.expected_place import ExpectedPlace, fit_expected_place
 from unskew.control.position_effect import PositionBasis
 from unskew.control.stack import Stack, fit_stack
-from unskew.control.term_columns import TermColumns
+from unskew.control.term_source import TermMaker
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 from unskew.deploy.lightgbm_text import read_text, write_text
@@ -111,7 +110,7 @@ def fit_clicks(
     *,
     table: Exposures | None = None,
     position: bool = True,
-    terms: Callable[[Exposures], TermColumns] | None = None,
+    terms: TermMaker | None = None,
     folds: int = 4,
     settings: TreeSettings | None = None,
     seed: int = 0,
@@ -132,10 +131,12 @@ def fit_clicks(
     if "data" not in shared:
         shared["data"] = binned(DesignMatrix(features, table.row), threads=threads)
     data = shared["data"]
-    sample = Sample.of(features, table, basis, terms=None if terms is None else terms(table), seed=seed)
+    sample = Sample.of(features, table, basis, seed=seed)
     if "place" not in shared:
         shared["place"] = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
     place = shared["place"]
+    if terms is not None:
+        sample = sample.with_terms(terms(table, place.held_out))
     additive = fit_additive_stage(sample, fold, place.held_out)
     given = additive.effect @ basis.columns(table.position).T
     if sample.terms is not None:

@@ -12,19 +12,17 @@ the place that stage one expects, weighed by clicks on queries that each of them
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import lightgbm as lgb
 import numpy as np
 
 from unskew._options import Preset, TuneOn
-from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.position_effect import PositionBasis, position_curve
 from unskew.control.stack import Stack, fit_stack
-from unskew.control.term_columns import TermColumns, TermsName, TermSource
+from unskew.control.term_source import TermMaker, TermsName, TermSource
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 from unskew.data.ranking import RankingData
@@ -38,7 +36,8 @@ class FullControlFunction(Method):
     """The full control function: a click model whose relevance part is the ranker.
 
     ranker : "lambdamart" (trees) or "dnn" (a neural ranker).
-    terms : None, "T" (the transformed residual), "phi" (Φ, residual by feature) or "auto" (what the referee finds).
+    terms : None, "T" (the transformed residual), "phi" (Φ, residual by feature), "shift" (how far above the expected
+        place an item stood) or "auto" (what the referee finds).
     transformation : T of the terms; with terms="auto" the referee chooses it too.
     folds : queries are held out in so many parts; every part's model goes into the mixture.
     monotone : report a position curve that never rises.
@@ -153,7 +152,7 @@ class FullControlFunction(Method):
             threads=threads_of(self.n_jobs),
         )
 
-    def _terms(self, log: ClickLog) -> Callable[[Exposures], TermColumns] | None:
+    def _terms(self, log: ClickLog) -> TermMaker | None:
         """What makes the control columns: those asked for, or those that the referee finds to add something."""
         kind, transformation = self.terms, self.transformation
         if kind == "auto":
@@ -163,8 +162,7 @@ class FullControlFunction(Method):
             kind, transformation = verdict.settings.get("terms"), verdict.settings.get("transformation", transformation)
         if kind is None:
             return None
-        source = TermSource.of(log, seed=self.random_state, n_jobs=self.n_jobs)
-        return lambda table: source.columns(table, kind, transformation)
+        return TermSource(log, self.random_state, self.n_jobs).maker(kind, transformation)
 
     def _judged(self, ranker: Forest, validation: ClickLog | RankingData | None) -> float | None:
         if validation is None:

@@ -8,7 +8,6 @@ clicks of held-out queries; the net is then trained on all queries.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from unskew.control.click_model import QueryClicks
 from unskew.control.expected_place import ExpectedPlace, fit_expected_place
 from unskew.control.position_effect import PositionBasis
 from unskew.control.stack import Stack, fit_stack
-from unskew.control.term_columns import TermColumns
+from unskew.control.term_source import TermMaker
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 from unskew.method import Candidate
@@ -70,7 +69,7 @@ class LikelihoodJudge:
 def fit_net_clicks(
     log: ClickLog,
     *,
-    terms: Callable[[Exposures], TermColumns] | None = None,
+    terms: TermMaker | None = None,
     preset: Preset = "default",
     folds: int = 4,
     seed: int = 0,
@@ -80,11 +79,13 @@ def fit_net_clicks(
     table = click_table(log).by_position()
     features = log.data.features
     fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
-    columns = None if terms is None else terms(table)
-    sample = Sample.of(features, table, PositionBasis.up_to(table.longest), terms=columns, seed=seed)
+    sample = Sample.of(features, table, PositionBasis.up_to(table.longest), seed=seed)
     threads = max(n_jobs or 0, 0)
     data = binned(DesignMatrix(features, table.row), threads=threads)
     place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
+    columns = None if terms is None else terms(table, place.held_out)
+    if columns is not None:
+        sample = sample.with_terms(columns)
     additive = fit_additive_stage(sample, fold, place.held_out)
     parts = {"boosted": additive.held_out, "place": place.held_out[sample.rows]}
     if columns is not None:

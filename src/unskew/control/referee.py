@@ -24,7 +24,8 @@ from unskew.control.conditional import fit_linear
 from unskew.control.interventions import Interventions, MovedItems
 from unskew.control.referee_words import Specification, moved_words, position_words, terms_words
 from unskew.control.stack import PRIORS, Stack, cross_stack
-from unskew.control.term_columns import TermColumns, TermsName, TermSource
+from unskew.control.term_columns import TermColumns
+from unskew.control.term_source import TermsName, TermSource
 from unskew.control.transformations import PAPER_TRANSFORMATIONS
 from unskew.data.clicks import ClickLog
 from unskew.evaluation.bootstrap import bootstrap_means
@@ -95,7 +96,7 @@ class Verdict:
 def judge_log(
     log: ClickLog,
     *,
-    terms: Sequence[str] = ("T", "phi"),
+    terms: Sequence[str] = ("T", "shift", "phi"),
     transformations: Sequence[str] = PAPER_TRANSFORMATIONS,
     placebo: bool = False,
     budget: Budget | None = None,
@@ -105,9 +106,9 @@ def judge_log(
 ) -> Verdict:
     """Compare the specifications on a log and say what to use.
 
-    terms : which control terms to try: "T", "phi", both or none of them.
+    terms : which control terms to try: any of "T", "shift" and "phi".
     transformations : tried for "phi"; trees see "T" alike under any of them that keeps its order.
-    placebo : permute T over the rows, so that the terms cannot mean anything.
+    placebo : permute the residuals over the rows, so that the terms cannot mean anything.
     """
     budget = Budget() if budget is None else budget
     settings = PRESETS["default"] if settings is None else settings
@@ -136,7 +137,7 @@ def judge_log(
         Specification("none", float(without.sum())),
         _compare("position", by_query, without, "none", budget, share=budget.error / 2, seed=seed),
     ]
-    tried: list[tuple[TermsName, str]] = [("T", "minmax")] if "T" in terms else []
+    tried: list[tuple[TermsName, str]] = [(kind, "minmax") for kind in ("T", "shift") if kind in terms]
     if "phi" in terms:
         tried += [("phi", transformation) for transformation in transformations]
     if tried and fit.basis.size:
@@ -180,12 +181,12 @@ def _try_terms(
     seed: int,
 ) -> list[Specification]:
     """Control terms beside the parts and the position effect, which is estimated anew with them."""
-    source, beside = TermSource.of(log, seed=seed), _Beside.of(fit)
+    source, beside = TermSource(log, seed), _Beside.of(fit)
     found = []
     for kind, transformation in tried:
-        terms = source.columns(fit.used, kind, transformation, permuted=seed if placebo else None)
-        reached = beside.with_terms(terms)
-        name = f"position + {'T' if kind == 'T' else f'Φ({transformation})'}"
+        make = source.maker(kind, transformation, permuted=seed if placebo else None)
+        reached = beside.with_terms(make(fit.used, fit.place.held_out[fit.sample.rows]))
+        name = f"position + {f'Φ({transformation})' if kind == 'phi' else kind}"
         # Of several that mean nothing one may look good: they share the error.
         share = budget.error / len(tried)
         found.append(_compare(name, reached, beside.likelihood, "position", budget, share=share, seed=seed))
@@ -311,6 +312,6 @@ def _verdict(
 
 def _settings_of(name: str) -> dict[str, Any]:
     what = name.removeprefix("position + ")
-    if what == "T":
-        return {"terms": "T"}
+    if what in ("T", "shift"):
+        return {"terms": what}
     return {"terms": "phi", "transformation": what.removeprefix("Φ(").removesuffix(")")}

@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew._options import ControlForm
 from unskew._segments import IntArray
-from unskew.control.aggregate import Exposures
-from unskew.control.stage_one import StageOne, fit_stage_one
-from unskew.control.terms import control_terms
-from unskew.control.transformations import fit_transformation
-from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 
-TermsName = Literal["T", "phi"]
 Floats = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float32]
 
-# Bends of h(T), at quantiles of T; and how large Φ may get, in standard deviations.
-_KNOTS = 9
+# How large Φ may get, in standard deviations.
 _LARGEST = 5.0
 _BLOCK = 65_536
 # h(T) moves log clicks by about half a unit; the weights of Φ are shrunk like those of the features.
 _T_PENALTY = 4.0
-
-
-@dataclass(frozen=True, eq=False)
-class TermSource:
-    """Stage one of a log, from which the control terms of its rows are made."""
-
-    log: ClickLog
-    stage_one: StageOne
-
-    @classmethod
-    def of(cls, log: ClickLog, *, seed: int = 0, n_jobs: int | None = None) -> TermSource:
-        return cls(log, fit_stage_one(log, random_state=seed, n_jobs=n_jobs))
-
-    def columns(
-        self, table: Exposures, kind: TermsName, transformation: str = "minmax", *, permuted: int | None = None
-    ) -> TermColumns:
-        """T or Φ of the table's rows; `permuted` is the seed of a placebo whose T belong to other rows."""
-        residual = self.stage_one.residual(self.log, table.row, table.position)
-        value = fit_transformation(transformation, self.stage_one.statistics)(residual)
-        if permuted is not None:
-            value = np.random.default_rng(permuted).permutation(value)
-        if kind == "T":
-            knots = np.unique(np.quantile(value, np.linspace(0, 1, _KNOTS)))
-            return BentTerm(value, knots)
-        terms = control_terms(self.log.data, form_of(kind), value)
-        design = DesignMatrix(self.log.data.features, table.row, terms)
-        sample = design.extra(np.arange(0, len(table), -(-len(table) // _BLOCK)))
-        spread = sample.std(axis=0)
-        return ProductTerms(design, np.where(spread > 0, spread, 1).astype(np.float32))
 
 
 class TermColumns:
@@ -87,10 +50,16 @@ class TermColumns:
 
 @dataclass(frozen=True, eq=False)
 class BentTerm(TermColumns):
-    """h(T), linear between the knots: one column a knot but the first."""
+    """h of one value, linear between the knots: one column a knot but the first."""
 
     value: npt.NDArray[np.float32]
     knots: npt.NDArray[np.floating]
+
+    @classmethod
+    def at_quantiles(cls, value: npt.NDArray[np.floating], shares: Sequence[float]) -> BentTerm:
+        """Knots at these quantiles of the values."""
+        single = value.astype(np.float32)
+        return cls(single, np.unique(np.quantile(single, shares)))
 
     @property
     def size(self) -> int:
@@ -112,6 +81,13 @@ class ProductTerms(TermColumns):
     design: DesignMatrix
     spread: npt.NDArray[np.float32]
 
+    @classmethod
+    def of(cls, design: DesignMatrix) -> ProductTerms:
+        """The terms of a design, their spread from a part of its rows."""
+        sample = design.extra(np.arange(0, len(design), -(-len(design) // _BLOCK)))
+        spread = sample.std(axis=0)
+        return cls(design, np.where(spread > 0, spread, 1).astype(np.float32))
+
     @property
     def size(self) -> int:
         return self.design.n_terms
@@ -122,8 +98,3 @@ class ProductTerms(TermColumns):
     def fill(self, out: Matrix, rows: IntArray) -> None:
         np.divide(self.design.extra(rows), self.spread, out=out)
         np.clip(out, -_LARGEST, _LARGEST, out=out)
-
-
-def form_of(kind: str) -> ControlForm:
-    """The paper's name of the terms: T is the residual form, Φ the interaction."""
-    return "residual" if kind == "T" else "interaction"

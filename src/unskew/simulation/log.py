@@ -49,6 +49,7 @@ def simulate(
     shock: float = 0.0,
     shock_moves_clicks: bool = False,
     shock_per: ShockScope = "item",
+    shock_share: float = 1.0,
     seed: int = 0,
     max_grade: int | None = None,
 ) -> ClickLog:
@@ -65,7 +66,8 @@ def simulate(
     hidden : withhold the features that the ranker leans on most (a number), or these (names).
     shock : size of a personalisation shock to the production score, in standard deviations of that score inside
         queries. With `shock_moves_clicks` it is a true preference: it moves the perceived grade by as many standard
-        deviations of the grade inside queries. `shock_per` draws it once an item, or anew in every session.
+        deviations of the grade inside queries. `shock_per` draws it once an item, or anew in every session;
+        `shock_share` is the share of items it falls on (promotions are rare and large).
     max_grade : the collection's largest grade, if the data does not know it.
 
     >>> from unskew.simulation.synthetic import synthetic_collection
@@ -85,6 +87,7 @@ def simulate(
         shock=shock,
         shock_moves_clicks=shock_moves_clicks,
         shock_per=shock_per,
+        shock_share=shock_share,
         seed=seed,
         max_grade=max_grade,
     ).log
@@ -103,12 +106,13 @@ def simulate_detailed(
     shock: float = 0.0,
     shock_moves_clicks: bool = False,
     shock_per: ShockScope = "item",
+    shock_share: float = 1.0,
     seed: int = 0,
     max_grade: int | None = None,
 ) -> Simulation:
     """As :func:`simulate`, with the production ranker, the true examination curve and the settings beside the log."""
     data = _judged(data, max_grade)
-    _check(eta=eta, noise=noise, passes=passes, landmarks=landmarks, shock=shock)
+    _check(eta=eta, noise=noise, passes=passes, landmarks=landmarks, shock=shock, shock_share=shock_share)
     check_choice("policy", policy, get_args(LoggingPolicy))
     check_choice("shock_per", shock_per, get_args(ShockScope))
     if isinstance(production, ProductionRanker):
@@ -126,6 +130,7 @@ def simulate_detailed(
         shock=shock,
         shock_moves_clicks=shock_moves_clicks,
         shock_per=shock_per,
+        shock_share=shock_share,
         seed=seed,
     )
     log = log_sessions(logged, ranker.score(logged), behaviour)
@@ -155,13 +160,16 @@ def _judged(data: RankingData, max_grade: int | None) -> RankingData:
     return replace(data, grades=check_grades(grades, max_grade), max_grade=max_grade)
 
 
-def _check(*, eta: float, noise: float, passes: int, landmarks: Sequence[int], shock: float) -> None:
+def _check(
+    *, eta: float, noise: float, passes: int, landmarks: Sequence[int], shock: float, shock_share: float
+) -> None:
     rules = (
         ("eta", eta, np.isfinite(eta) and eta >= 0, "0 or greater"),
         ("noise", noise, 0 <= noise < 1, "at least 0 and less than 1"),
         ("passes", passes, passes >= 1 and passes == int(passes), "a whole number, 1 or greater"),
         ("landmarks", list(landmarks), all(k >= 1 and k == int(k) for k in landmarks), "ranks, 1 or greater"),
         ("shock", shock, np.isfinite(shock) and shock >= 0, "0 or greater"),
+        ("shock_share", shock_share, 0 < shock_share <= 1, "greater than 0 and at most 1"),
     )
     for name, value, holds, expected in rules:
         if not holds:

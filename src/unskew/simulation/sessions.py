@@ -35,6 +35,7 @@ class Behaviour:
     shock: float
     shock_moves_clicks: bool
     shock_per: ShockScope
+    shock_share: float
     seed: int
 
 
@@ -132,6 +133,8 @@ def _shocked(block: Judged, behaviour: Behaviour, rng: np.random.Generator) -> t
     if behaviour.shock == 0:
         return block.score, block.grade
     taste = behaviour.shock * rng.standard_normal(len(block.score))
+    if behaviour.shock_share < 1:
+        taste *= rng.random(len(taste)) < behaviour.shock_share
     seen = block.score + taste * block.score_unit
     if not behaviour.shock_moves_clicks:
         return seen, block.grade
