@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from hypothesis import strategies as st
 
 from unskew._options import RankTarget
 from unskew.control.stage_one import fit_stage_one
+from unskew.data.clicks import ClickLog
 from unskew.data.columns import LogColumns
 from unskew.data.frames import log_from_frame
 from unskew.errors import DataError, PartitionError
 from unskew.scale.partition import partition_log
-from unskew.scale.parts import as_log, open_parts
-from unskew.scale.scan import _gram, scan_gram, scan_stage_one, sound
-from unskew.scale.streaming import gram_of, target_of
+from unskew.scale.parts import Parts, open_parts
+from unskew.scale.scan import _gram, scan_gram, scan_stage_one
+from unskew.scale.sound import Sound, sound, sound_log
+from unskew.scale.streaming import counts_of, gram_of, target_of
 
 
 def one_list_a_query(queries: int = 300, items: int = 7, seed: int = 0) -> pl.DataFrame:
@@ -38,6 +41,10 @@ def one_list_a_query(queries: int = 300, items: int = 7, seed: int = 0) -> pl.Da
         "click": (rng.random(total) < 0.4 / position).astype(np.int8),
     }
     return pl.DataFrame(columns | {f"f{i}": x[:, i].astype(np.float32) for i in range(4)})
+
+
+def _sound(parts: Parts, frame: pl.DataFrame) -> Sound | None:
+    return sound(frame, parts.columns, parts.features)
 
 
 def as_text(frame: pl.DataFrame) -> pl.DataFrame:
@@ -72,7 +79,7 @@ def test_a_scan_is_stage_one_in_memory(
 ) -> None:
     frame = change(one_list_a_query())
     frame.write_parquet(tmp_path / "log.parquet", row_group_size=100)
-    assert sound(open_parts(tmp_path / "log.parquet", LogColumns()), frame) is not None
+    assert _sound(open_parts(tmp_path / "log.parquet", LogColumns()), frame) is not None
     _check(scan_stage_one(tmp_path / "log.parquet", rank_target=rank_target), frame, rank_target)
 
 
@@ -81,7 +88,7 @@ def test_several_lists_a_query_go_the_careful_way(tmp_path: Path, scale_log: pl.
     frame = scale_log.head(200 * 48)
     frame.write_parquet(tmp_path / "log.parquet")
     partition_log(tmp_path / "log.parquet", tmp_path / "parts", parts=parts)
-    assert sound(open_parts(tmp_path / "parts", LogColumns()), frame) is None
+    assert _sound(open_parts(tmp_path / "parts", LogColumns()), frame) is None
     _check(scan_stage_one(tmp_path / "parts"), frame, "global")
 
 
@@ -98,7 +105,7 @@ def test_positions_from_zero(tmp_path: Path) -> None:
     frame = one_list_a_query()
     frame.with_columns(pl.col("position") - 1).write_parquet(tmp_path / "log.parquet")
     parts = open_parts(tmp_path / "log.parquet", LogColumns(position_base=0))
-    assert sound(parts, frame.with_columns(pl.col("position") - 1)) is not None
+    assert _sound(parts, frame.with_columns(pl.col("position") - 1)) is not None
     _check(scan_stage_one(tmp_path / "log.parquet", columns=LogColumns(position_base=0)), frame, "global")
 
 
@@ -175,12 +182,64 @@ def test_what_looks_sound_is_sound(tmp_path_factory: pytest.TempPathFactory, row
     file = tmp_path_factory.getbasetemp() / "changed.parquet"
     frame.write_parquet(file)
     parts = open_parts(file, LogColumns())
-    batch = sound(parts, frame)
+    batch = _sound(parts, frame)
     if batch is None:
         return
-    log = as_log(parts, frame, file)
-    target = target_of(batch.counts, "raw")
+    log = log_from_frame(frame)
+    target = target_of(counts_of(log), "raw")
     careful, quick = gram_of(log, target), _gram(batch.pieces, batch.target("raw"))
     np.testing.assert_allclose(quick.scatter, careful.scatter, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(quick.mean, careful.mean, rtol=1e-12)
     assert (quick.weight, quick.entries) == (careful.weight, careful.entries)
+    _check_same(sound_log(frame, parts.columns, parts.features), log)
+
+
+def with_everything(frame: pl.DataFrame) -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    score = pl.Series("logging_score", rng.normal(size=frame.height))
+    grades = pl.Series("relevance", rng.integers(0, 4, frame.height).astype(np.uint8))
+    return frame.with_columns(score, grades)
+
+
+def shuffled_queries(frame: pl.DataFrame) -> pl.DataFrame:
+    order = np.random.default_rng(2).permutation(300)
+    return frame.sort(pl.lit(order).gather(pl.col("query_id")), maintain_order=True)
+
+
+@pytest.mark.parametrize(
+    "change", [*CHANGES, with_everything, shuffled_queries, lambda frame: frame.with_columns(pl.col("item_id") - 20)]
+)
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_sound_batch_becomes_the_log_of_the_careful_reader(
+    tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], in_order: bool
+) -> None:
+    frame = change(one_list_a_query())
+    frame = frame.sort("query_id", "item_id") if in_order else frame
+    frame.write_parquet(tmp_path / "log.parquet")
+    parts = open_parts(tmp_path / "log.parquet", LogColumns())
+    _check_same(sound_log(frame, parts.columns, parts.features), log_from_frame(frame))
+
+
+def test_small_types_do_not_overflow(tmp_path: Path) -> None:
+    frame = one_list_a_query(20).with_columns((pl.col("position") + 120).cast(pl.Int8))
+    columns = LogColumns(position_base=0)
+    _check_same(sound_log(frame, columns, ["f0", "f1"]), log_from_frame(frame, position_base=0, features=["f0", "f1"]))
+
+
+def test_what_is_not_finite_is_left_to_the_careful_reader(tmp_path: Path) -> None:
+    frame = one_list_a_query(20).with_columns(f0=pl.lit(float("inf")))
+    assert sound_log(frame, LogColumns(), ["f0"]) is None
+
+
+def _check_same(quick: ClickLog | None, careful: ClickLog) -> None:
+    assert quick is not None
+    for mine, theirs in ((quick, careful), (quick.data, careful.data)):
+        for name in (field.name for field in fields(theirs)):
+            found, expected = getattr(mine, name), getattr(theirs, name)
+            if isinstance(expected, np.ndarray):
+                assert found.dtype == expected.dtype, name
+                np.testing.assert_array_equal(found, expected, err_msg=name)
+            elif isinstance(expected, pl.Series):
+                assert found.equals(expected, check_names=True), name
+            elif name != "data":
+                assert found == expected, name

@@ -19,6 +19,7 @@ from unskew.data.ranking import RankingData
 from unskew.data.tables import open_table, parquet_files, reading
 from unskew.data.written import complete
 from unskew.errors import ColumnError, DataError, FileFormatError, PartitionError
+from unskew.scale.sound import sound_log
 
 # Rows read at a time: a batch of a few dozen features is some 10 MB, which every step after it handles in cache.
 BATCH = 1 << 17
@@ -149,11 +150,14 @@ def frames(parts: Parts, number: int, *, batch: int = BATCH) -> Iterator[pl.Data
 def as_log(parts: Parts, frame: pl.DataFrame, file: Path, *, spread: bool = False) -> ClickLog:
     """A batch as a log, checked like any other; what is wrong with it is said with the file's name.
 
+    A glance suffices for batches that are plainly sound.
+
     spread : one row per impression even where features do not change, to match batches where they do.
     """
     settings = {**vars(parts.columns), "features": list(parts.features)}
     try:
-        log = log_from_frame(frame, **settings)
+        log = sound_log(frame, parts.columns, parts.features)
+        log = log_from_frame(frame, **settings) if log is None else log
     except DataError as error:
         named = type(error)(f"{file.name}: {error}")
         if hasattr(error, "for_cli"):
