@@ -186,6 +186,33 @@ def test_no_harm_without_bias(tmp_path: Path, cfc: float, noise: float, verdict:
     assert [case.verdict for case in cases] == [verdict]
 
 
+@pytest.mark.parametrize(
+    ("default", "worse_at", "verdicts"),
+    [
+        (0.59, None, ["holds", "holds", "holds", "holds"]),
+        (0.50, None, ["does not hold", "holds", "holds", "holds"]),
+        (0.44, None, ["does not hold", "does not hold", "does not hold", "holds"]),
+        (0.59, "swaps", ["holds", "does not hold", "holds", "does not hold"]),
+    ],
+)
+def test_the_standards_of_the_truth_study(
+    tmp_path: Path, default: float, worse_at: str | None, verdicts: list[str]
+) -> None:
+    """naive 0.40, position 0.46, oracle 0.60: the gap is 0.20."""
+    levels = {"naive": 0.4, "position": 0.46, "oracle": 0.6, "default": default}
+    plan = plan_of("truth", methods=tuple(levels), rankers=("lambdamart",), folds=1, seeds=1)
+
+    def level(entry: Entry) -> float:
+        return 0.3 if entry.method == "default" and entry.setting == worse_at else levels[entry.method]
+
+    found = findings([fill(tmp_path, plan, level)])
+    assert [finding.verdict for finding in found] == verdicts
+    closed = f"default closes {(default - 0.4) / 0.2:.0%} of the gap (95 % interval "
+    assert closed in found[0].evidence
+    won = "in 8 of 8" if default > 0.46 else "in 0 of 8"
+    assert won in found[2].evidence
+
+
 RESIDUALS = ("mean |residual|", "FK", "FK p", "r2")
 
 

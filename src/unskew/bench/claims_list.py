@@ -21,6 +21,7 @@ from unskew.bench.looks import (
     spread_changes,
     value_falls,
 )
+from unskew.bench.standards import closes_gap, never_below, often_above
 
 Owner = Literal["paper", "ours"]
 
@@ -184,31 +185,56 @@ def _about_full(experiment: str, where: str) -> tuple[Claim, Claim]:
     )
 
 
-def _about_truth(method: str) -> tuple[Claim, Claim]:
+# The cells of the truth study where a correction has more to do than in the base case.
+_HARDER = (
+    "eta=1.5",
+    "eta=2",
+    "noise=0.1",
+    "production=1",
+    "hidden=4",
+    "eta=2, noise=0.1",
+    "production=1, swaps",
+    "production=1, hidden=4",
+)
+
+
+def _about_truth(method: str) -> tuple[Claim, ...]:
+    def claim(text: str, look: Look, means: Mapping[Verdict, str]) -> Claim:
+        return Claim("truth", f"{method} {text}", look, means, "ours", method)
+
     return (
-        Claim(
-            "truth",
-            f"{method} is better than LightGBM's position effect in every cell.",
-            one_beats_other(method, "position"),
+        claim(
+            "closes at least 85 % of the gap from naive to oracle in the base case.",
+            closes_gap(method, "base", at_least=0.85),
             {
-                "holds": f"Prefer {method} to LightGBM's position effect.",
-                "does not hold": f"LightGBM's position effect beats {method} in some cell.",
-                "cannot be told": f"{method} is not clearly better than LightGBM's position effect in every cell.",
+                "holds": f"In the base case {method} brings nearly what human grades would.",
+                "does not hold": f"{method} does not bring what human grades would, not even in the base case.",
+                "cannot be told": f"How near {method} comes to human grades in the base case is not settled.",
             },
-            "ours",
-            method,
         ),
-        Claim(
-            "truth",
-            f"{method} is better than naive in every cell.",
-            one_beats_other(method, "naive"),
+        claim(
+            "is in no cell below LightGBM's position effect by more than a standard error.",
+            never_below(method, "position"),
             {
-                "holds": f"{method} is better than training on clicks as they are in every cell.",
-                "does not hold": f"{method} is worse than training on clicks as they are in some cell.",
-                "cannot be told": f"{method} is not clearly better than training on clicks as they are in every cell.",
+                "holds": f"{method} costs nothing beside LightGBM's position effect.",
+                "does not hold": f"LightGBM's position effect does better than {method} in some cell.",
             },
-            "ours",
-            method,
+        ),
+        claim(
+            "is above LightGBM's position effect, beyond chance, in three or more of the harder cells.",
+            often_above(method, "position", _HARDER, at_least=3),
+            {
+                "holds": f"Where the log is hard, prefer {method} to LightGBM's position effect.",
+                "does not hold": f"{method} is seldom clearly better than LightGBM's position effect.",
+            },
+        ),
+        claim(
+            "is in no cell below naive by more than a standard error.",
+            never_below(method, "naive"),
+            {
+                "holds": f"{method} is a safe default: nowhere worse than training on clicks as they are.",
+                "does not hold": f"{method} is worse than training on clicks as they are in some cell.",
+            },
         ),
     )
 
@@ -299,7 +325,7 @@ OURS = (
     Claim(
         "referee",
         "The referee finds the position effect that was planted in at least 19 logs of 20.",
-        several(*(share_is("corrected", setting, at_least=0.95) for setting in ("eta=1", "eta=2"))),
+        share_is("corrected", "eta=1", at_least=0.95),
         {
             "holds": "Where position matters, the referee says so.",
             "does not hold": "The referee misses position effects that are there: where you know of one, name the "
@@ -379,7 +405,6 @@ OURS = (
         "full-cfc",
     ),
     *_about_truth("default"),
-    *_about_truth("full-cfc"),
 )
 
 CLAIMS = (*PAPER, *OURS)

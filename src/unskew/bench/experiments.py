@@ -220,8 +220,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                 Setting("eta=1"),
                 _CONFOUNDED,
                 Setting("eta=1, T permuted", options={"placebo": True}),
-                Setting("eta=2", Cell(eta=2.0)),
-                Setting("hidden=4", Cell(hidden=4)),
             ),
             ("default",),
             ("lambdamart",),

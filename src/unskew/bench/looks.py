@@ -46,7 +46,7 @@ def beats_best(method: str, rivals: Sequence[str]) -> Look:
     def look(outcome: Outcome) -> Iterator[Case]:
         for setting in outcome.plan.settings:
             samples = outcome.setting(setting)
-            for ranker in _rankers(outcome, setting):
+            for ranker in rankers_of(outcome, setting):
                 there = [(ranker, name) for name in rivals if (ranker, name) in samples]
                 if (ranker, method) in samples and there:
                     best = max(there, key=lambda column: samples[column].mean(METRIC))
@@ -66,7 +66,7 @@ def one_beats_other(one: str, other: str, *, setting: str | None = None, against
         if any(name not in settings for name in (setting, against) if name is not None):
             return
         for name in settings if setting is None else [setting]:
-            for ranker in _rankers(outcome, name):
+            for ranker in rankers_of(outcome, name):
                 where = "" if setting is not None else _where(outcome, name)
                 yield from _beats(outcome, (name, (ranker, one)), (against or name, (ranker, other)), where)
 
@@ -79,14 +79,14 @@ def does_no_harm(method: str, reference: str, setting: str) -> Look:
     def look(outcome: Outcome) -> Iterator[Case]:
         if setting not in outcome.plan.settings:
             return
-        for ranker in _rankers(outcome, setting):
+        for ranker in rankers_of(outcome, setting):
             found = versus(outcome, (setting, (ranker, method)), (setting, (ranker, reference)))
             if found is None:
                 continue
             verdict: Verdict = "holds" if found.low > -SMALL else "cannot be told"
             if found.difference < 0 and found.p < ALPHA:
                 verdict = "does not hold"
-            yield Case(f"{ranker}: {_numbers(method, reference, found)}", verdict=verdict, ranker=ranker)
+            yield Case(f"{ranker}: {numbers(method, reference, found)}", verdict=verdict, ranker=ranker)
 
     return look
 
@@ -94,7 +94,7 @@ def does_no_harm(method: str, reference: str, setting: str) -> Look:
 def cfc_is_alike(outcome: Outcome) -> Iterator[Case]:
     """CFC in every setting against the first: alike where the difference is small, whatever its sign."""
     first, *others = outcome.plan.settings
-    for ranker in _rankers(outcome, first):
+    for ranker in rankers_of(outcome, first):
         column = (ranker, "cfc")
         for setting in others:
             found = versus(outcome, (setting, column), (first, column))
@@ -105,13 +105,13 @@ def cfc_is_alike(outcome: Outcome) -> Iterator[Case]:
                 verdict = "holds"
             if found.p < ALPHA and abs(found.difference) > SMALL:
                 verdict = "does not hold"
-            yield Case(f"{ranker}: {_numbers(setting, first, found)}", verdict=verdict, ranker=ranker)
+            yield Case(f"{ranker}: {numbers(setting, first, found)}", verdict=verdict, ranker=ranker)
 
 
 def distance_grows(outcome: Outcome) -> Iterator[Case]:
     """The distance from CFC to the oracle in the last setting against the first."""
     first, last = outcome.plan.settings[0], outcome.plan.settings[-1]
-    for ranker in _rankers(outcome, first):
+    for ranker in rankers_of(outcome, first):
         far, near = (_distance(outcome, setting, ranker) for setting in (last, first))
         if far is not None and near is not None:
             found = compare(far, near, draws=DRAWS)
@@ -192,14 +192,14 @@ def _beats(outcome: Outcome, one: tuple[str, Column], other: tuple[str, Column],
     if found is not None:
         ranker = one[1][0]
         names = (one[1][1], other[1][1]) if one[1] != other[1] else (one[0], other[0])
-        yield Case(f"{ranker}{where}: {_numbers(*names, found)}", found.p, found.difference, ranker=ranker)
+        yield Case(f"{ranker}{where}: {numbers(*names, found)}", found.p, found.difference, ranker=ranker)
 
 
 def _where(outcome: Outcome, setting: str) -> str:
     return f", {setting}" if len(outcome.plan.settings) > 1 else ""
 
 
-def _numbers(one: str, other: str, found: Comparison) -> str:
+def numbers(one: str, other: str, found: Comparison) -> str:
     return f"{one} {found.mean_a:.4f}, {other} {found.mean_b:.4f} {_sure(found)}"
 
 
@@ -215,5 +215,5 @@ def _distance(outcome: Outcome, setting: str, ranker: str) -> npt.NDArray[np.flo
     return samples[ranker, "oracle"].queries(METRIC) - samples[ranker, "cfc"].queries(METRIC)
 
 
-def _rankers(outcome: Outcome, setting: str) -> list[str]:
+def rankers_of(outcome: Outcome, setting: str) -> list[str]:
     return list(dict.fromkeys(ranker for ranker, _ in outcome.setting(setting)))
