@@ -79,6 +79,7 @@ def test_results(folder: Path, tmp_path: Path) -> None:
     [
         (["bench", "run", "rq9", "--out", "x"], "'rq9'"),
         (["bench", "run", "rq1", "--data", "nowhere.txt", "--out", "x"], "no file 'nowhere.txt'"),
+        (["bench", "run", "rq1", "--methods", "", "--preset", "smoke", "--out", "x"], "--methods names nothing"),
         (["bench", "run", "rq1", "--methods", "nonsense", "--preset", "smoke", "--out", "x"], "'nonsense'"),
         (["bench", "run", "rq3", "--out", "x"], "--log"),
         (["bench", "show", "nowhere"], "not the folder of a run"),

@@ -29,7 +29,9 @@ from unskew.bench.run import Progress, RunSummary, default_source, run
 from unskew.bench.schedule import Clock, Schedule, cost
 from unskew.bench.store import Store
 from unskew.bench.tables import rows
+from unskew.data.files import write_judged
 from unskew.errors import DataError, FileFormatError, MissingExtraError, OutputError, SettingError
+from unskew.simulation.synthetic import synthetic_collection
 
 TINY = Source("synthetic:30")
 
@@ -116,6 +118,46 @@ def test_a_torn_unit_is_done_again(tmp_path: Path) -> None:
     go(tmp_path)
     next((tmp_path / "units").glob("naive*.json")).unlink()
     assert go(tmp_path).made == 1
+
+
+@pytest.mark.parametrize("damage", [("parquet", b"PAR1"), ("parquet", None), ("json", b'{"unit": {'), ("json", b"[]")])
+def test_a_damaged_unit_is_named_counted_as_missing_and_done_again(tmp_path: Path, damage: tuple[str, Any]) -> None:
+    go(tmp_path)
+    whole = document(open_run(tmp_path), "markdown")
+    suffix, content = damage
+    path = next((tmp_path / "units").glob(f"naive*.{suffix}"))
+    # None: its end is missing.
+    path.write_bytes(path.read_bytes()[:-20] if content is None else content)
+    outcome = open_run(tmp_path)[0]
+    assert outcome.missing == 1
+    assert str(path) in outcome.failures[0].error
+    assert document([outcome], "markdown") != whole  # the other units are shown all the same
+    assert (again := go(tmp_path)).made == 1
+    assert again.failures == ()
+    assert document(open_run(tmp_path), "markdown") == whole
+
+
+def test_what_a_kill_left_half_written_is_swept_away(tmp_path: Path) -> None:
+    go(tmp_path)
+    whole = document(open_run(tmp_path), "markdown")
+    plan = next((tmp_path / "plans").iterdir())
+    (plan.parent / f".{plan.name}.abcd1234.json").write_bytes(plan.read_bytes())
+    (plan.parent / f".{plan.name}.efgh5678.json").write_bytes(b"")
+    assert document(open_run(tmp_path), "markdown") == whole
+    go(tmp_path)
+    assert [path.name for path in (tmp_path / "plans").iterdir()] == [plan.name]
+
+
+def test_other_data_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    for name, queries in (("a", 30), ("b", 31)):
+        (tmp_path / name).mkdir()
+        data = synthetic_collection(queries)
+        write_judged(data, tmp_path / name / "data.parquet")
+    sources = [Source(str(tmp_path / name / "data.parquet")) for name in ("a", "b")]
+    go(tmp_path / "run", source=sources[0])
+    with pytest.raises(OutputError, match="on other data that is also called 'data'"):
+        go(tmp_path / "run", source=sources[1])
+    assert go(tmp_path / "run", source=sources[0]).kept == 4
 
 
 def _run_slowly(folder: str) -> None:

@@ -44,5 +44,5 @@ def test_a_fold_splits_the_data():
 def test_too_few_are_refused():
     with pytest.raises(SettingError, match="3 folds or more"):
         query_folds(data_of([1, 2, 3]), 2)
-    with pytest.raises(DataError, match="Ask for fewer folds"):
+    with pytest.raises(DataError, match="5 folds need at least 5 queries, but the data has 3"):
         query_folds(data_of([1, 2, 3]), 5)

@@ -94,7 +94,7 @@ def keep(chapters: Iterable[Chapter], folder: Path) -> list[Chapter]:
     for chapter in chapters:
         with atomic_path(folder / chapter.file_name) as path:
             path.write_text(chapter.to_json(), encoding="utf-8")
-    return [_read(path) for path in sorted(folder.glob("*.json"))]
+    return [_read(path) for path in sorted(folder.glob("[!.]*.json"))]
 
 
 def _read(path: Path) -> Chapter:

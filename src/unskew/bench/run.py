@@ -79,6 +79,7 @@ def run(
     _refuse_foreign(Path(out))
     store = Store(out)
     with locked(store.folder):
+        store.sweep()
         for plan in plans:
             store.write_plan(plan)
         waiting = [unit for unit in units if not store.is_done(unit)]

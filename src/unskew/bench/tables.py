@@ -83,16 +83,19 @@ class _Contest:
         self.metric = metric
         # What is not measured by query (residuals) is no contest.
         self.samples = {column: sample for column, sample in samples.items() if metric in sample.per_query}
-        means = {column: sample.mean(metric) for column, sample in self.samples.items() if column[1] != "oracle"}
-        self.order = sorted(means, key=lambda column: -means[column])
+        self.means = {column: sample.mean(metric) for column, sample in self.samples.items() if column[1] != "oracle"}
+        self.order = sorted(self.means, key=lambda column: -self.means[column])
 
     @property
     def best(self) -> Column | None:
         return self.order[0] if self.order else None
 
     def place(self, column: Column) -> int | None:
+        """1 for the best of a ranker, 2 for the second; equals share a place."""
         mine = [other for other in self.order if other[0] == column[0]]
-        place = mine.index(column) + 1 if column in mine and len(mine) > 1 else None
+        if column not in mine or len(mine) == 1:
+            return None
+        place = 1 + sum(self.means[other] > self.means[column] for other in mine)
         return place if place in (1, 2) else None
 
     def gap(self, column: Column) -> GapClosed:

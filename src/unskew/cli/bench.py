@@ -12,6 +12,7 @@ from unskew._options import Half, Preset, TableFormat
 from unskew.cli import app
 from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
 from unskew.cli.running import running
+from unskew.errors import SettingError
 
 if TYPE_CHECKING:  # the library is loaded by the command that runs, not by the help page
     from unskew.bench.run import RunSummary
@@ -75,7 +76,7 @@ def run_command(
     rankers: Annotated[str | None, typer.Option(help="Only these, by commas: lambdamart,dnn,xgboost.")] = None,
     folds: Annotated[int | None, typer.Option(help="Folds to test on, of five.", min=1)] = None,
     seeds: Annotated[int | None, typer.Option(help="Click seeds.", min=1)] = None,
-    preset: Annotated[Preset, typer.Option(help="How large: seconds, an hour, or as published.")] = "default",
+    preset: Annotated[Preset, typer.Option(help="smoke: seconds; default: an hour; paper: as published.")] = "default",
     jobs: Annotated[int | None, typer.Option(help="Processes; one a core without it, 0: this one.", min=0)] = None,
     threads: Annotated[int | None, typer.Option(help="Cores a process may use.", min=1)] = None,
     average: Annotated[
@@ -100,7 +101,7 @@ def run_command(
 
     voice = Voice(json, quiet)
     requests = [
-        Request(name, preset, _listed(methods), _listed(rankers), folds, seeds, seed, average)
+        Request(name, preset, _listed("methods", methods), _listed("rankers", rankers), folds, seeds, seed, average)
         for name in dict.fromkeys(experiments)
     ]
     source = default_source(requests[0], data, max_grade=max_grade, half=half, log=log, valid=valid)
@@ -229,8 +230,13 @@ def results_command(
         voice.result({"out": str(out), "claims": claims})
 
 
-def _listed(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+def _listed(option: str, text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:  # an empty shell variable must not start everything
+        raise SettingError(f"--{option} names nothing. Name some by commas, or leave the option out.")
+    return names
 
 
 def _format_of(out: Path | None) -> TableFormat:

@@ -99,6 +99,9 @@ class ClickLog:
         log = object.__new__(cls)
         for name in cls.__dataclass_fields__:
             object.__setattr__(log, name, parts.get(name, () if name == "notes" else None))
+        for array in (log.row, log.session_offsets, log.position, log.click, log.weight, log.logging_score):
+            if array is not None:
+                array.flags.writeable = False
         return log
 
     @classmethod

@@ -168,7 +168,7 @@ def _some_clicks(values: npt.NDArray, columns: LogColumns) -> Check:
     return Check("click: some", "PASS", f"{plural(clicked, 'impression')} clicked, {share:.2%}", clicked)
 
 
-def number_checks(raw: pl.DataFrame) -> Iterator[Check]:
+def number_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
     """Weights are finite and not negative; logging scores are finite."""
     rows = Rows(lambda: raw)
     for name, lowest, expected in (("weight", 0.0, "finite and not negative"), ("logging_score", -np.inf, "finite")):
@@ -178,7 +178,7 @@ def number_checks(raw: pl.DataFrame) -> Iterator[Check]:
             found = f"{name} must be {expected}, but {{rows}} {{have}} another value"
             hint = f"Repair the column, or leave it out with {{{name}=None}}."
             yield rows.check(name, wrong, found, values=values, hint=hint)
-            if name == "weight" and not values.any():
+            if name == "weight" and not values.any() and columns.need_clicks:
                 message = "No impression has a weight above 0, so there is nothing to learn from."
                 yield Check("weight: some", "FAIL", message, len(values), hint=hint)
 

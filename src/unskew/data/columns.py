@@ -41,7 +41,7 @@ class LogColumns:
     counts : whether `click` may count clicks beyond 1.
     missing : "refuse" missing features, or "keep" them as NaN for rankers that can take them.
     max_grade : the collection's largest possible grade; None takes what the file says, else the largest found.
-    need_clicks : whether a log without any click is refused.
+    need_clicks : whether a log without any click, or any weight, is refused.
     """
 
     query: str = "query_id"

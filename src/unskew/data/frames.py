@@ -64,7 +64,7 @@ def log_from_frame(
     counts : whether `click` may count clicks beyond 1.
     missing : "refuse" missing features, or "keep" them as NaN for rankers that can take them.
     max_grade : the collection's largest possible grade; None takes what the file says, else the largest found.
-    need_clicks : whether a log without any click is refused.
+    need_clicks : whether a log without any click, or any weight, is refused.
 
     >>> frame = pl.DataFrame({"query_id": ["q", "q"], "session_id": [7, 7], "item_id": ["b", "a"],
     ...                       "position": [1, 2], "clicked": [0, 1], "bm25": [0.5, 0.25]})

@@ -142,7 +142,7 @@ def _value_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
     yield from id_checks(raw)
     yield from position_checks(raw, columns)
     yield from click_checks(raw, columns)
-    yield from number_checks(raw)
+    yield from number_checks(raw, columns)
     yield from grade_checks(raw, columns.max_grade)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from unskew.data._pieces import refuse_pipe
-from unskew.errors import ColumnError, FileFormatError
+from unskew.errors import ColumnError, FileFormatError, UnskewError
 
 _PARQUET, _ARROW = b"PAR1", b"ARROW1"
 
@@ -197,7 +197,7 @@ def _open_parquet(parts: list[Path], source: str) -> Table:
         metadata = pl.read_parquet_metadata(parts[0])
 
     def take(names: Sequence[str]) -> pl.DataFrame:
-        with reading(Path(source), "a Parquet file"):
+        with reading_parts(parts, Path(source)):
             return scan.select(list(names)).collect()
 
     return Table(dict(schemas[0]), height, take, source, metadata)
@@ -218,6 +218,21 @@ def _difference(part: Path, schema: pl.Schema, first: Path, expected: pl.Schema)
 
 
 @contextmanager
+def reading_parts(files: Sequence[Path], source: Path) -> Iterator[None]:
+    """As `reading`, for Parquet files read as one: names the one that is damaged, which costs a look at each."""
+    try:
+        with reading(source, "a Parquet file"):
+            yield
+    except FileFormatError as error:
+        if len(files) > 1 and error.__cause__ is not None:
+            for file in files:
+                with reading(file, "a Parquet file"):
+                    for _ in pl.scan_parquet(file, glob=False).collect_batches(chunk_size=1 << 16):
+                        pass
+        raise
+
+
+@contextmanager
 def reading(path: Path, kind: str, why: Callable[[], str | None] = lambda: None) -> Iterator[None]:
     """Turn what polars says about an unreadable file into an error that names it.
 
@@ -225,6 +240,8 @@ def reading(path: Path, kind: str, why: Callable[[], str | None] = lambda: None)
     """
     try:
         yield
+    except UnskewError:
+        raise
     except pl.exceptions.DuplicateError as error:
         raise ColumnError(f"{path}: Column names must be distinct, but {error}. Rename one of them.") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, EOFError) as error:

@@ -16,7 +16,7 @@ from unskew.data.columns import ROLES, as_ids, is_number
 from unskew.data.files import pair_columns, write_frame
 from unskew.data.inputs import as_matrix
 from unskew.data.ranking import RankingData
-from unskew.data.tables import Table, open_table, parquet_files, reading
+from unskew.data.tables import Table, open_table, parquet_files, reading_parts
 from unskew.deploy.model import Model
 from unskew.errors import ColumnError, DataError, FeatureError, UnskewWarning
 from unskew.sources import TABLES, is_table, read_judged
@@ -74,7 +74,7 @@ def _scores(model: Model, matrix: npt.NDArray[np.float32], block: int) -> npt.ND
 
 def _by_block(model: Model, files: list[Path], height: int, block: int) -> npt.NDArray[np.float64]:
     """The same from Parquet, which is never held whole."""
-    with reading(files[0], "a Parquet file"):
+    with reading_parts(files, files[0] if len(files) == 1 else files[0].parent):
         scan = pl.scan_parquet(files, glob=False, hive_partitioning=False).select(list(model.feature_names))
         return np.concatenate(
             [model.predict(scan.slice(start, block).collect(), first_row=start + 1) for start in _starts(height, block)]

@@ -36,7 +36,7 @@ def query_folds(data: RankingData, n: int = 5, *, seed: int = 0) -> list[Fold]:
     if n < 3:
         raise SettingError(f"There must be 3 folds or more (train, valid, test), but {n} was given.")
     if data.n_queries < n:
-        raise DataError(f"{n} folds need as many queries, but the data has {data.n_queries}. Ask for fewer folds.")
+        raise DataError(f"{n} folds need at least {n} queries, but the data has {data.n_queries}.")
     by_id = data.query_ids.arg_sort().to_numpy()
     parts = np.array_split(by_id[np.random.default_rng(seed).permutation(data.n_queries)], n)
     return [

@@ -23,6 +23,6 @@ def page_for(source: Path, *, log: ClickLog | None = None, log_name: str = "LOG"
 
         return run_page(source)
     raise DataError(
-        f"{source} is neither a run (a folder with plans/, from 'unskew bench run … --out {source.name}') nor a saved "
-        f"model (a folder with {MANIFEST}, from 'unskew fit … --out {source.name}')."
+        f"{source} is neither a run (a folder with plans/, from 'unskew bench run … --out {source}') nor a saved "
+        f"model (a folder with {MANIFEST}, from 'unskew fit … --out {source}')."
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import heapq
 import os
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,9 @@ from unskew._files import atomic_folder
 from unskew._segments import IntArray
 from unskew.data.columns import IDS, ROLES
 from unskew.data.csv_files import reading_csv, scan_csv
-from unskew.data.tables import parquet_files, reading
+from unskew.data.tables import parquet_files, reading, reading_parts
 from unskew.data.written import KEY
-from unskew.errors import ColumnError, DataError, SettingError
+from unskew.errors import ColumnError, DataError, OutputError, SettingError
 
 # A part is read whole by whoever works on it (and by us, to sort it), so it is kept to this many bytes.
 PART_BYTES = 256 << 20
@@ -27,6 +29,7 @@ PART_BYTES = 256 << 20
 HANDFULS = 1 << 16
 ROW_GROUP = 1 << 17
 _BYTES: dict[pl.DataType, int] = {pl.Boolean(): 1, pl.Int8(): 1, pl.Int16(): 2, pl.Int32(): 4, pl.Float32(): 4}
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _HANDFUL = "unskew handful"
 _PART = "unskew part"
 
@@ -77,12 +80,13 @@ def partition_log(
     part_of = deal(counts, min(wanted, int((counts > 0).sum())))
     with atomic_folder(out, overwrite=False) as folder:
         spill = folder / "_spill"
-        with _reading(Path(log)):
+        with _reading(Path(log)), _writing(Path(out)):
             _spill(source, query, part_of, spill)
-        written = [
-            _finish(spill / f"{_PART}={part}", folder / f"part-{part:05d}.parquet", query, metadata)
-            for part in range(int(part_of.max()) + 1)
-        ]
+        with _writing(Path(out)):
+            written = [
+                _finish(spill / f"{_PART}={part}", folder / f"part-{part:05d}.parquet", query, metadata)
+                for part in range(int(part_of.max()) + 1)
+            ]
         shutil.rmtree(spill)
     return Partitioned(Path(out), tuple(rows for rows, _ in written), tuple(queries for _, queries in written))
 
@@ -116,7 +120,20 @@ def _scan(path: Path, query: str) -> tuple[pl.LazyFrame, dict[str, str]]:
 
 
 def _reading(path: Path) -> AbstractContextManager[None]:
-    return reading_csv(path) if parquet_files(path) is None else reading(path, "a Parquet file")
+    files = parquet_files(path)
+    return reading_csv(path) if files is None else reading_parts(files, path)
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """What polars says about a full disk, as an error about the output and not about the input."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = next((os.strerror(code) for code in _NO_ROOM if f"(os error {code})" in str(error)), None)
+        if reason is None:
+            raise
+        raise OutputError(f"Cannot write {out}: {reason}. Make room, or name another folder.") from error
 
 
 def _row_bytes(schema: pl.Schema) -> int:

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from unskew._segments import offsets_of
+from unskew.data.checks import enforce, plural
 from unskew.data.clicks import ClickLog
 from unskew.data.columns import LogColumns, as_ids
-from unskew.data.feature_columns import feature_names
+from unskew.data.feature_columns import feature_names, name_checks
 from unskew.data.frames import log_from_frame
 from unskew.data.holdout import HOLDOUT_SHARE, SMALLEST_SPLIT
 from unskew.data.ranking import RankingData
@@ -62,15 +63,17 @@ def open_parts(path: Path, columns: LogColumns) -> Parts:
     table = open_table(path)  # compares the schemas and names the file that differs
     settled = replace(complete(columns, table), need_clicks=False)
     names = feature_names(table, settled)
-    rows = []
+    rows = {}
     for file in files:
         with reading(file, "a Parquet file"):
-            rows.append(int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()))
+            rows[file] = int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
     lacking = settled.lacking(table)
     if lacking:
         role, name = next(iter(lacking.items()))
         raise ColumnError(f"There is no column '{name}' in {path}. Name the column of the {role} with --{role}.")
-    return Parts(path, tuple(files), tuple(rows), settled, tuple(names))
+    enforce(name_checks(table, settled, names))
+    filled = {file: count for file, count in rows.items() if count} or rows  # a worker may have had nothing to write
+    return Parts(path, tuple(filled), tuple(filled.values()), settled, tuple(names))
 
 
 def queries_of(parts: Parts, number: int, *, batch: int = BATCH) -> pl.Series:
@@ -80,18 +83,22 @@ def queries_of(parts: Parts, number: int, *, batch: int = BATCH) -> pl.Series:
         column = parts.frame(file).select(parts.columns.query).collect()[parts.columns.query]
     ids = as_ids(column)
     if ids is None or ids.null_count():
-        found = f"is of type {column.dtype}" if ids is None else f"is missing in {ids.null_count():,} rows"
+        found = f"is of type {column.dtype}" if ids is None else f"is missing in {plural(ids.null_count(), 'row')}"
         raise ColumnError(f"{file}: the query must be a whole number or text, but '{column.name}' {found}.")
     distinct = ids.unique(maintain_order=True)
     if parts.rows[number] > batch:
         runs = ids.rle().struct.field("value")
         if len(runs) > len(distinct):
             again = runs.filter(runs.is_duplicated())[0]
-            raise PartitionError(
-                f"{file} is not sorted by query: the rows of query '{again}' do not follow each other, and the file is "
-                f"too large to be sorted in memory.\n{_HOW}"
-            )
+            raise _unsorted(file, again)
     return distinct
+
+
+def _unsorted(file: Path, query: object) -> PartitionError:
+    return PartitionError(
+        f"{file} is not sorted by query: the rows of query '{query}' do not follow each other, and the file is "
+        f"too large to be sorted in memory.\n{_HOW}"
+    )
 
 
 def check_whole(queries: Sequence[pl.Series], files: Sequence[Path]) -> None:
@@ -108,6 +115,8 @@ def check_whole(queries: Sequence[pl.Series], files: Sequence[Path]) -> None:
         return
     again = ids.filter(ids.is_duplicated())[0]
     first, second = [number for number, part in enumerate(queries) if again in part][:2]
+    if files[first] == files[second]:
+        raise _unsorted(files[first], again)
     one, two = files[first].name, files[second].name
     if queries[first][-1] == again and queries[second][0] == again:
         raise PartitionError(f"{one} ends in the middle of query '{again}', which goes on in {two}.\n{_HOW}")

@@ -18,12 +18,14 @@ from unskew._options import RankTarget
 from unskew._segments import IntArray
 from unskew.data.clicks import ClickLog
 from unskew.data.column_checks import MAX_POSITION
-from unskew.data.columns import LogColumns
+from unskew.data.columns import LogColumns, is_number, numbers
 from unskew.data.feature_columns import as_float32, fill
 from unskew.data.keys import NO_SESSION
 from unskew.data.ranking import RankingData
 from unskew.rankers.trees import MAX_LABEL
 
+# What numpy has too.
+_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 _MIX = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
 Matrix = npt.NDArray[np.float64]
 Columns = list[npt.NDArray[np.floating]]
@@ -55,6 +57,8 @@ class Sound:
 def sound(frame: pl.DataFrame, columns: LogColumns, features: Sequence[str]) -> Sound | None:
     """The batch, if it can be seen at a glance that it breaks no rule; None says nothing but "look closer"."""
     names = _roles(frame, columns)
+    if not _are_features(frame, features, names):
+        return None
     plain = [frame[name] for name in (*names.values(), *features)]
     if "weight" in names or not frame.height or any(column.null_count() for column in plain):
         return None
@@ -130,7 +134,7 @@ def _roles(frame: pl.DataFrame, columns: LogColumns) -> dict[str, str]:
 def _canonical(frame: pl.DataFrame, names: dict[str, str], start: IntArray) -> pl.DataFrame:
     """The rows ordered by query and item id; start : (queries,) where the queries begin now."""
     query, item = frame[names["query"]], frame[names["item"]]
-    if query.dtype.is_integer() and item.dtype.is_integer():
+    if query.dtype in _INTEGERS and item.dtype in _INTEGERS:
         queries, items = query.to_numpy()[start], item.to_numpy()
         ascending = items[1:] > items[:-1]
         ascending[start[1:] - 1] = True  # from a query to the next an item's id may fall
@@ -156,7 +160,7 @@ def _graded(frame: pl.DataFrame, names: dict[str, str], columns: LogColumns) -> 
 
 def _whole(column: pl.Series, role: str, columns: LogColumns) -> IntArray | None:
     """A column of whole numbers in the range that its role allows, positions from 1 up; None where it is not so."""
-    if not column.dtype.is_integer() or column.dtype == pl.UInt64:
+    if column.dtype not in _INTEGERS or column.dtype == pl.UInt64:
         return None
     values = column.to_numpy()
     low, high = {
@@ -183,15 +187,22 @@ def _plain(column: pl.Series) -> npt.NDArray[np.floating]:
     return column.to_numpy() if column.dtype == pl.Float32 else as_float32(column)
 
 
+def _are_features(frame: pl.DataFrame, features: Sequence[str], names: dict[str, str]) -> bool:
+    """Number columns of their own, each named once."""
+    known = {name for name in features if name in frame.columns and is_number(frame[name].dtype)}
+    return 0 < len(known) == len(features) and known.isdisjoint(names.values())
+
+
 def _finite(frame: pl.DataFrame, names: dict[str, str]) -> bool:
     if "logging_score" not in names:
         return True
-    return bool(np.isfinite(as_float32(frame[names["logging_score"]])).all())
+    score = frame[names["logging_score"]]
+    return is_number(score.dtype) and bool((np.abs(numbers(score)) <= np.finfo(np.float32).max).all())
 
 
 def _as_numbers(ids: pl.Series) -> npt.NDArray[np.uint64] | None:
     """Ids as numbers that differ where the ids do; text by a hash of 64 bits."""
-    if ids.dtype.is_integer():
+    if ids.dtype in _INTEGERS:
         return ids.to_numpy().astype(np.int64, copy=False).view(np.uint64)
     return ids.hash().to_numpy() if ids.dtype == pl.String else None
 

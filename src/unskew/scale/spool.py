@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import polars as pl
 
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
+from unskew.errors import OutputError
 
 _TYPES: dict[str, Any] = {
     "features": np.float32,
@@ -25,6 +27,18 @@ _TYPES: dict[str, Any] = {
     "weight": np.float32,
     "logging_score": np.float32,
 }
+
+
+@contextmanager
+def scratch_room(folder: Path) -> Iterator[None]:
+    """What is said when the scratch folder has no room left."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"Cannot write to {folder}: {error.strerror or error}. The log is copied there. "
+            "Set TMPDIR to a folder with more room."
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +122,7 @@ class Spool:
         }
         for name, values in arrays.items():
             if values is not None:
-                with (self.folder / name).open("ab") as file:
+                with scratch_room(self.folder), (self.folder / name).open("ab") as file:
                     np.ascontiguousarray(values, dtype=_TYPES[name]).tofile(file)
         self._ends.append(
             (rows + data.n_rows, queries + data.n_queries, sessions + log.n_sessions, shown + log.n_impressions)

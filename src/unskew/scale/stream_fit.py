@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from unskew.data.ranking import RankingData
 from unskew.errors import LogError, OutputError
 from unskew.fitting import Fitted, fit_method
 from unskew.method import Method
-from unskew.scale.memory import SHARE, free_memory, in_memory_bytes
+from unskew.scale.memory import SHARE, free_memory, in_memory_bytes, readable
 from unskew.scale.parts import (
     BATCH,
     Parts,
@@ -32,7 +33,7 @@ from unskew.scale.parts import (
     queries_of,
     subset,
 )
-from unskew.scale.spool import Spool, SpooledLog
+from unskew.scale.spool import Spool, SpooledLog, scratch_room
 from unskew.scale.streaming import stream_stage_one
 
 # Bytes of a row on disk besides its features.
@@ -75,14 +76,14 @@ def fit_streamed(
     validation : a log in files, a log or judged data in memory, or None to hold out the queries that `hold_out` would.
     """
     parts = open_parts(Path(path), columns or LogColumns())
-    with _scratch(parts, scratch) as folder:
+    other = open_parts(Path(validation), columns or LogColumns()) if isinstance(validation, (str, Path)) else None
+    with _scratch([parts] if other is None else [parts, other], scratch) as folder:
         train, chosen = _spooled(parts, folder, seed=seed, split=validation is None, batch=batch)
-        if isinstance(validation, (str, Path)):
-            other = open_parts(Path(validation), columns or LogColumns())
+        if other is not None:
             chosen, _ = _spooled(other, folder / "valid", seed=seed, split=False, batch=batch)
         elif validation is not None:
             chosen = None
-        expected = np.memmap(folder / "expected", dtype=np.float64, mode="w+", shape=(train.log.data.n_rows,))
+        expected = _mapped(folder / "expected", train.log.data.n_rows)
         fitted = fit_method(
             train.log,
             method=method,
@@ -101,21 +102,39 @@ def _give_stage_one(model: Method, train: SpooledLog, expected: np.ndarray) -> N
         model.set_params(stage_one=stream_stage_one(train.batches, rank_target=model.rank_target, expected=expected))
 
 
+def _mapped(file: Path, rows: int) -> np.ndarray:
+    """(rows,) numbers in a file. Its room is taken now: a map that finds none later would end the process."""
+    with scratch_room(file.parent), file.open("wb") as out:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(out.fileno(), 0, 8 * rows)
+        else:
+            out.truncate(8 * rows)
+    return np.memmap(file, dtype=np.float64, mode="r+", shape=(rows,))
+
+
 @contextmanager
-def _scratch(parts: Parts, where: str | Path | None) -> Iterator[Path]:
-    folder = Path(tempfile.gettempdir() if where is None else where)
-    need = parts.n_rows * (4 * len(parts.features) + SPOOL_KEYS)
+def _scratch(logs: Sequence[Parts], where: str | Path | None) -> Iterator[Path]:
+    folder = _temporary() if where is None else Path(where)
+    need = sum(parts.n_rows * (4 * len(parts.features) + SPOOL_KEYS) for parts in logs)
     free = shutil.disk_usage(folder).free
     if need > free:
         raise OutputError(
-            f"Reading {parts.source} out of core needs {need / 1e9:.1f} GB in {folder}, but {free / 1e9:.1f} GB are "
-            "free. Set TMPDIR to a folder with more room."
+            f"Reading {logs[0].source} out of core needs {readable(need)} in {folder}, but {readable(free)} are free. "
+            "Set TMPDIR to a folder with more room."
         )
     temporary = Path(tempfile.mkdtemp(prefix="unskew-", dir=folder))
     try:
         yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # mapped files live on until nobody looks at them
+
+
+def _temporary() -> Path:
+    """The folder for temporary files; one that was asked for and cannot be used is not passed over."""
+    asked = os.environ.get("TMPDIR")
+    if asked and not (Path(asked).is_dir() and os.access(asked, os.W_OK)):
+        raise OutputError(f"TMPDIR is {asked}, which is not a folder that can be written to. Name another one.")
+    return Path(tempfile.gettempdir())
 
 
 def _spooled(parts: Parts, folder: Path, *, seed: int, split: bool, batch: int) -> tuple[SpooledLog, SpooledLog | None]:
@@ -126,14 +145,19 @@ def _spooled(parts: Parts, folder: Path, *, seed: int, split: bool, batch: int) 
     try:
         train, valid = _write(parts, folder / "spool", held, batch=batch, spread=False)
     except _FeaturesChange:
+        shutil.rmtree(folder / "spool")
         train, valid = _write(parts, folder / "spread", held, batch=batch, spread=True)
     if held is not None and (valid is None or train.log.n_clicks == 0 or valid.log.n_clicks == 0):
+        for name in ("spool", "spread"):
+            shutil.rmtree(folder / name, ignore_errors=True)
         return _spooled(parts, folder / "whole", seed=seed, split=False, batch=batch)
     if train.log.n_clicks == 0:
         raise LogError(
             f"{parts.source} has no click at all, so there is nothing to learn from. "
             "Is the click column the right one, and does 1 mean clicked?"
         )
+    if train.log.weight is not None and not train.log.weight.any():
+        raise LogError(f"{parts.source}: No impression has a weight above 0, so there is nothing to learn from.")
     return train, valid
 
 
