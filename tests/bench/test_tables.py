@@ -86,6 +86,13 @@ def test_known_numbers(simple: Outcome) -> None:
     assert by_method["naive"]["gap_closed"] is None
 
 
+def test_equals_share_a_place(tmp_path: Path) -> None:
+    levels = {"naive": 0.5, "cfc": 0.5, "position": 0.4, "oracle": 0.6}
+    plan = _plan("rq1", methods=tuple(levels), rankers=("lambdamart",), folds=1)
+    by_method = {row["method"]: row for row in rows(_filled(tmp_path, plan, levels)) if row["metric"] == "ndcg@10"}
+    assert [by_method[name]["place"] for name in ("naive", "cfc", "position")] == [1, 1, None]
+
+
 def test_stars_and_places(simple: Outcome) -> None:
     by_method = {row["method"]: row for row in rows(simple) if row["metric"] == "err@5"}
     assert [by_method[name]["place"] for name in ("position", "cfc", "naive", "oracle")] == [1, 2, None, None]
