@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from unskew.bench.experiments import REFERENCES
 from unskew.bench.outcomes import Outcome
+from unskew.bench.plan import Plan
+from unskew.bench.scales import SELF_TUNED
 from unskew.bench.tables import Row
 
 CUTS = (1, 3, 5, 10)
@@ -65,9 +67,25 @@ def caption(outcome: Outcome) -> str:
             "its 95 % interval; – where the oracle is not clearly above naive."
         )
     lines += plan.notes
+    alone = _averaging_alone(plan)
+    if alone:
+        lines.append(
+            f"With trees {' and '.join(alone)} averages fold models by itself, and the others are single models: a "
+            "part of a lead may come from that. The experiment truth averages everybody's."
+        )
     if outcome.missing:
         lines.append(f"{outcome.missing} of {len(plan.units)} units are missing; run the same command again for them.")
     return "\n".join(lines)
+
+
+def _averaging_alone(plan: Plan) -> list[str]:
+    """Methods that average by themselves beside single models."""
+    trees = [entry for entry in plan.entries if entry.ranker == "lambdamart" and plan.kind == "ranking"]
+    if any(entry.unit.average > 1 for entry in trees):
+        return []
+    names = dict.fromkeys(entry.method.partition(":")[0] for entry in trees)
+    alone = [name for name in names if name in SELF_TUNED]
+    return alone if len(alone) < len(names) else []
 
 
 def _by_cut(title: str, rows: Sequence[Row], family: str) -> Grid:
