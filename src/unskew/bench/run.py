@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from unskew._machine import cores
 from unskew.bench.collection import STAND_IN, Source, read_collection
 from unskew.bench.experiments import experiment
 from unskew.bench.lock import LOCK, locked
@@ -48,11 +49,6 @@ class RunSummary:
     @property
     def total(self) -> int:
         return self.kept + self.made + len(self.failures)
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
+from unskew._machine import cores
 from unskew._segments import IntArray, gather_segments, offsets_of, segment_of
 from unskew.data._growing import GrowingMatrix, reorder_rows
 from unskew.data._letor_lines import Rules
@@ -31,16 +31,12 @@ def parse_file(path: Path, rules: Rules) -> RankingData:
         return piece, parse_piece(piece, rules)
 
     gathered = _Gathered(str(path), rules)
-    workers = min(_cores(), 4)
+    workers = min(cores(), 4)
     with ThreadPoolExecutor(workers) as pool:
         for piece, block in _in_order(pool, parse, read_pieces(path), ahead=workers):
             if block is not None:
                 gathered.add(piece, block)
     return gathered.finish()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_order(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from scipy.linalg.blas import dsyrk
+from threadpoolctl import threadpool_limits
 
 from unskew._options import RankTarget
 from unskew.control.learners import Ridge, RidgeFit
@@ -91,7 +92,8 @@ def _scaled(gram: GramStatistics, by: float) -> GramStatistics:
 def _ahead(parts: Parts) -> Iterator[tuple[Path, pl.DataFrame]]:
     """The batches of all files; the next one is read while somebody works on this one."""
     batches = ((file, frame) for number, file in enumerate(parts.files) for frame in frames(parts, number, batch=PIECE))
-    with ThreadPoolExecutor(1) as reader:
+    # Products this small gain nothing from BLAS's own threads, which would spin where the reader could work.
+    with ThreadPoolExecutor(1) as reader, threadpool_limits(1, user_api="blas"):
         coming = reader.submit(next, batches, None)
         while (batch := coming.result()) is not None:
             coming = reader.submit(next, batches, None)

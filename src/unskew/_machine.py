@@ -1,0 +1,14 @@
+"""What this machine lets us use."""
+
+from __future__ import annotations
+
+import os
+
+
+def cores() -> int:
+    """The cores this process may use.
+
+    >>> cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
