@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unskew.bench.claims_list import CLAIMS, Claim, Owner
+from unskew.bench.claim import Claim, Owner
+from unskew.bench.claims_list import CLAIMS
 from unskew.bench.looks import Case, Verdict
 from unskew.bench.outcomes import Outcome
 from unskew.bench.tables import ALPHA

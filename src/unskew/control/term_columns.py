@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,21 +22,21 @@ _BLOCK = 65_536
 _T_PENALTY = 4.0
 
 
-class TermColumns:
+class TermColumns(ABC):
     """What h is a weighted sum of."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """How many columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def penalty(self, ridge: float) -> Floats:
         """(size,) penalties of the weights, where those of the features are `ridge`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(self, out: Matrix, rows: IntArray) -> None:
         """Write the columns of some rows of the table."""
-        raise NotImplementedError
 
     def scores(self, weights: Floats, n: int) -> Floats:
         """(models, n) h of all rows by every model's weights (models, size), a block at a time."""

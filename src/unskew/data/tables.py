@@ -114,16 +114,16 @@ def refuse_repeated(names: Sequence[str], source: str = "") -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            todo = "Is the header line missing?" if is_number(name) else "Rename one of them."
+            todo = "Is the header line missing?" if reads_as_number(name) else "Rename one of them."
             where = f"{source}: " if source else ""
             raise ColumnError(f"{where}Column names must be distinct, but '{name}' occurs more than once. {todo}")
         seen.add(name)
 
 
-def is_number(text: str) -> bool:
+def reads_as_number(text: str) -> bool:
     """Whether a text reads as a number.
 
-    >>> is_number("1e-3"), is_number("bm25")
+    >>> reads_as_number("1e-3"), reads_as_number("bm25")
     (True, False)
     """
     try:

@@ -15,7 +15,7 @@ from unskew.data.column_checks import first_text
 from unskew.data.columns import as_ids, numbers
 from unskew.data.files import pair_columns
 from unskew.data.ranking import RankingData
-from unskew.data.tables import Table, did_you_mean, is_number, open_table
+from unskew.data.tables import Table, did_you_mean, open_table, reads_as_number
 from unskew.errors import ColumnError, DataError, FileFormatError, KeyMismatchError
 
 KEYS = ("query_id", "item_id")
@@ -32,7 +32,7 @@ def read_scores(path: str | os.PathLike[str], data: RankingData) -> Values:
     """
     path = Path(path)
     line = _first_line(path)
-    if line is not None and is_number(line):
+    if line is not None and reads_as_number(line):
         return _in_row_order(_read_lines(path), data, str(path))
     table = open_table(path)
     value = next((name for name in ("score", "rank") if name in table.schema), None)
@@ -142,7 +142,7 @@ def _read_lines(path: Path) -> Values:
     try:
         return np.array(lines, dtype=np.float64)
     except ValueError:
-        bad = next(number for number, line in enumerate(lines, start=1) if not is_number(line))
+        bad = next(number for number, line in enumerate(lines, start=1) if not reads_as_number(line))
         raise FileFormatError(f"{path}, line {bad}: expected one score, but found {lines[bad - 1][:60]!r}.") from None
 
 

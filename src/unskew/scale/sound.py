@@ -63,12 +63,12 @@ def sound(frame: pl.DataFrame, columns: LogColumns, features: Sequence[str]) -> 
     if "weight" in names or not frame.height or any(column.null_count() for column in plain):
         return None
     counted = [role for role in ("position", "click", "relevance") if role in names]
-    numbers = {role: _whole(frame[names[role]], role, columns) for role in counted}
-    if any(values is None for values in numbers.values()) or not _finite(frame, names):
+    found = {role: _whole(frame[names[role]], role, columns) for role in counted}
+    if any(values is None for values in found.values()) or not _finite(frame, names):
         return None
     query, item = _as_numbers(frame[names["query"]]), _as_numbers(frame[names["item"]])
     session = _as_numbers(frame[names["session"]]) if "session" in names else query
-    position, click = numbers["position"], numbers["click"]
+    position, click = found["position"], found["click"]
     if query is None or item is None or session is None or position is None or click is None:
         return None
     new = query[1:] != query[:-1]
