@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 DATA   ?= ../shared/data
 
-.PHONY: setup demo test lint types unit test-realdata bench bench-scale reproduce journey clean
+.PHONY: setup demo test lint types unit test-realdata bench bench-scale reproduce truth journey clean
 
 setup: $(STAMP)
 
@@ -62,6 +62,21 @@ ifeq ($(MQ2008)$(MQ2007),)
 endif
 	$(BIN)/unskew report $(RUN) -o report.html
 	$(BIN)/unskew bench results $(RUN) --keep results -o RESULTS.md
+
+# Our own studies: what works where, on the half of MQ2007 that nothing was tried on, on MQ2008 and on synthetic queries.
+TRUTH := out/truth
+
+truth: RUN = $(TRUTH)
+truth: setup
+ifneq ($(MQ2007),)
+	$(call BENCH,truth --half untouched --data $(MQ2007) --max-grade 2)
+	$(call BENCH,hidden --data $(MQ2007) --max-grade 2)
+endif
+ifneq ($(MQ2008),)
+	$(call BENCH,referee truth hidden --data $(MQ2008) --max-grade 2)
+endif
+	$(call BENCH,truth hidden --data synthetic:2000)
+	$(BIN)/unskew bench results $(TRUTH) --keep results -o RESULTS.md
 
 # simulate, fit, rank, evaluate on the judged data in $(DATA): what was typed and printed, as docs/journey.md.
 journey: setup

@@ -82,6 +82,15 @@ def test_a_record_says_how_it_came_about(tmp_path: Path) -> None:
     assert len(cfc["candidates"]) == 4
 
 
+def test_a_method_can_be_told_the_planted_examination(tmp_path: Path) -> None:
+    go(tmp_path, tiny(methods=("full-cfc:examination=planted", "full-cfc")))
+    records = open_run(tmp_path)[0].records("swaps")
+    for method in ("full-cfc:examination=planted", "full-cfc"):
+        record = records["lambdamart", method][0]
+        learnt, planted = record["curve"]["value"][:20], record["planted_curve"][:20]
+        assert (learnt == pytest.approx(planted)) == (method != "full-cfc")
+
+
 def test_averaging_changes_the_model_and_nothing_else(tmp_path: Path) -> None:
     go(tmp_path, tiny(methods=("naive",), average=2))
     outcome = open_run(tmp_path)[0]

@@ -74,6 +74,37 @@ def test_relevance_is_learnt_without_the_position() -> None:
     assert abs(np.corrcoef(scores, x[:, 3])[0, 1]) < 0.2
 
 
+def test_a_known_examination_takes_the_place_of_the_estimated_one() -> None:
+    log, known = _log(), 3.0 / np.arange(1, 31)
+    model = FullControlFunction(n_jobs=1, random_state=3, examination=known).fit(log)
+    assert model.outcome_.extra["severity"] is None
+    assert model.bias_.low is None
+    np.testing.assert_allclose(model.bias_.value, 1 / np.arange(1, log.longest_list + 1))
+    # A look at every impression is what a model without a position effect believes.
+    even = FullControlFunction(n_jobs=1, random_state=3, examination=np.ones(30)).fit(log)
+    plain = fit_clicks(log, position=False, seed=3, threads=1)
+    x = log.data.features
+    np.testing.assert_array_equal(even.clicks_.stack.likelihood, plain.stack.likelihood)
+    f = 0.8 * x[:, 0] + 0.6 * np.tanh(2 * x[:, 1]) + 0.4 * x[:, 0] * x[:, 2]
+    assert np.corrcoef(model.predict(x), f)[0, 1] > np.corrcoef(even.predict(x), f)[0, 1] + 0.05
+    # Relevance with the true curve is that of the model that had to estimate it, or nearly.
+    assert np.corrcoef(model.predict(x), _model().predict(x))[0, 1] > 0.97
+
+
+@pytest.mark.parametrize(
+    ("examination", "says"),
+    [
+        ([1.0, 0.5], r"every position, 1 to \d+ in this log, but its shape is \(2,\)"),
+        ([[1.0] * 30], r"shape is \(1, 30\)"),
+        ([1.0, 0.5, 0.0] + [0.1] * 27, "0.0 at position 3"),
+        ([1.0, float("nan")] + [0.1] * 28, "nan at position 2"),
+    ],
+)
+def test_an_impossible_examination_is_refused(examination: list[float], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        FullControlFunction(preset="smoke", n_jobs=1, examination=examination).fit(_log())
+
+
 def test_the_forest_is_the_weighted_mean_of_the_fold_models() -> None:
     model = _model()
     fit, x = model.clicks_, _log().data.features

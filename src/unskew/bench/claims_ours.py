@@ -93,6 +93,15 @@ def _about_truth(method: str) -> tuple[Claim, ...]:
                 "does not hold": f"{method} is worse than training on clicks as they are in some cell.",
             },
         ),
+        claim(
+            "would do better if it were told the true examination.",
+            one_beats_other("full-cfc:examination=planted", method),
+            {
+                "holds": f"What limits {method} is that it has to learn the examination: shuffle a few results.",
+                "does not hold": f"What limits {method} is not the examination, which it learns well enough.",
+                "cannot be told": f"Whether the true examination would help {method} differs from cell to cell.",
+            },
+        ),
     )
 
 

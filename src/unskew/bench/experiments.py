@@ -95,6 +95,7 @@ _HIDDEN_METHODS = ("naive", "oracle", "cfc", "full-cfc", *_TERMS, "default", "po
 _TRUTH_TREES = (
     *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "default", "pijd", "paird", "position")),
     "xgb-unbiased/xgboost",
+    "full-cfc:examination=planted/lambdamart",
 )
 _TRUTH_ALL = (
     *_TRUTH_TREES,
@@ -105,7 +106,7 @@ _ONE_T = {"transformation": "minmax"}
 
 
 # A planted confounder: one item in five was moved far, up or down, for a reason that also moves clicks.
-_CONFOUNDED = Setting("a few moved far, with reason", Cell(shock=4.0, shock_share=0.2, shock_moves_clicks=True))
+_CONFOUNDED = Setting("a few moved far, with reason", Cell(shock=6.0, shock_share=0.2, shock_moves_clicks=True))
 
 
 def _truth(name: str, *, neural: bool = False, **cell: Any) -> Setting:

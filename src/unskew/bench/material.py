@@ -16,7 +16,7 @@ from unskew.control.diagnostics import click_curve
 from unskew.control.stage_one import StageOne, fit_stage_one
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
-from unskew.errors import UnskewWarning
+from unskew.errors import SettingError, UnskewWarning
 from unskew.simulation.log import simulate, simulate_detailed
 
 # Validation clicks are drawn apart from those of training, whatever the seed.
@@ -40,6 +40,12 @@ class Material:
     facts: dict[str, Any]
     seconds: float
     _stage_ones: dict[tuple[Any, ...], tuple[StageOne, float]] = field(default_factory=dict)
+
+    def known_curve(self) -> npt.NDArray[np.float64]:
+        """The planted examination, or an error: nobody knows that of a real log."""
+        if self.curve is None:
+            raise SettingError("examination=planted needs simulated clicks: nobody knows that of a real log.")
+        return self.curve
 
     def stage_one(self, learner: str, seed: int, n_jobs: int | None) -> tuple[StageOne, float]:
         """Stage one and the seconds it took; fitted once for all units of the group that need it."""

@@ -28,6 +28,8 @@ from unskew.method import Candidate, Method, PositionCurve
 from unskew.rankers.make import RANKERS, make_ranker
 from unskew.registry import make_method
 
+# A method told the examination that the simulator used: what it could do if nothing about position had to be learnt.
+PLANTED = "planted"
 # Points of a residual density that is kept for figures.
 _DENSITY_POINTS = 201
 
@@ -116,6 +118,8 @@ def _fit_best(material: Material, unit: Unit, log: ClickLog, threads: int) -> _F
     if unit.method in CONTROL and log is material.log:
         # Fitted once for all units of this log that need it, and timed apart.
         options["stage_one"], stage_one = material.stage_one(options.get("stage_one", "ridge"), unit.seed, threads)
+    if options.get("examination") == PLANTED:
+        options["examination"] = material.known_curve()
     started = time.perf_counter()
     model = _method(unit, options, threads).fit(log, validation=material.validation)
     seconds = time.perf_counter() - started

@@ -74,6 +74,10 @@ class Exposures:
         fields = {name: getattr(self, name)[order] for name in ("row", "position", "shown", "clicks")}
         return replace(self, **fields)
 
+    def looked_at(self, examination: Floats | None) -> Exposures:
+        """The same with looks in place of impressions, n_r e_k, where the chance e_k of a look is known."""
+        return self if examination is None else replace(self, shown=self.shown * examination[self.position - 1])
+
     def informative(self) -> Exposures:
         """The queries with clicks and a choice; the others say nothing about which of their items is preferred."""
         wanted = np.flatnonzero((self.totals > 0) & (np.diff(self.offsets) > 1))

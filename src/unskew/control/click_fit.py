@@ -110,6 +110,7 @@ def fit_clicks(
     *,
     table: Exposures | None = None,
     position: bool = True,
+    examination: Floats | None = None,
     terms: TermMaker | None = None,
     folds: int = 4,
     settings: TreeSettings | None = None,
@@ -119,19 +120,21 @@ def fit_clicks(
 ) -> ClickFit:
     """Fit the click model; without `position` all positions are taken to be seen alike.
 
+    examination : (positions,) chances of a look, where they are known; the position effect is then not estimated.
     terms : makes the control columns of the table's rows; h is a weighted sum of them.
     shared : what fits to the same table, folds and seed have in common (binned features, m(x)); the first leaves it.
     """
     table = click_table(log) if table is None else table
     settings = PRESETS["default"] if settings is None else settings
     fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
-    basis = PositionBasis.up_to(table.longest if position else 1)
+    basis = PositionBasis.up_to(table.longest if position and examination is None else 1)
     features = log.data.features
     shared = {} if shared is None else shared
     if "data" not in shared:
         shared["data"] = binned(DesignMatrix(features, table.row), threads=threads)
     data = shared["data"]
-    sample = Sample.of(features, table, basis, seed=seed)
+    looks = table.looked_at(examination)
+    sample = Sample.of(features, looks, basis, seed=seed)
     if "place" not in shared:
         shared["place"] = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
     place = shared["place"]
@@ -144,12 +147,12 @@ def fit_clicks(
     linear = additive_scores(sample.scores, additive.weights, features, table.row)
     linear += additive.place[:, None] * place.held_out
     trees, boosted = (
-        cross_fit(data, table, fold, start, settings=settings, seed=seed + first, threads=threads)
+        cross_fit(data, looks, fold, start, settings=settings, seed=seed + first, threads=threads)
         for start, first in ((given, 0), (given + linear, len(given)))
     )
     parts = _parts(sample, place, additive, trees, boosted)
     stack = fit_stack(basis, sample.table.position, QueryClicks.of(sample.table), parts)
-    return ClickFit(table, fold, sample, place, additive, trees, boosted, stack)
+    return ClickFit(looks, fold, sample, place, additive, trees, boosted, stack)
 
 
 def _parts(

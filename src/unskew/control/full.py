@@ -12,10 +12,12 @@ the place that stage one expects, weighed by clicks on queries that each of them
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import lightgbm as lgb
 import numpy as np
+import numpy.typing as npt
 
 from unskew._options import Preset, TuneOn
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
@@ -31,6 +33,8 @@ from unskew.method import Candidate, Method, Outcome, PositionCurve
 from unskew.rankers.base import RankerState
 from unskew.rankers.lambdamart import named_text
 
+Floats = npt.NDArray[np.float64]
+
 
 class FullControlFunction(Method):
     """The full control function: a click model whose relevance part is the ranker.
@@ -39,6 +43,7 @@ class FullControlFunction(Method):
     terms : None, "T" (the transformed residual), "phi" (Φ, residual by feature), "shift" (how far above the expected
         place an item stood) or "auto" (what the referee finds).
     transformation : T of the terms; with terms="auto" the referee chooses it too.
+    examination : the chance of being looked at by position, 1 first, if an experiment has told; else it is estimated.
     folds : queries are held out in so many parts; every part's model goes into the mixture.
     monotone : report a position curve that never rises.
     confidence : of the curve's intervals.
@@ -64,6 +69,7 @@ class FullControlFunction(Method):
         ranker: Any = "lambdamart",
         terms: TermsName | Literal["auto"] | None = None,
         transformation: str = "minmax",
+        examination: Sequence[float] | None = None,
         folds: int = 4,
         monotone: bool = False,
         confidence: float = 0.9,
@@ -75,6 +81,7 @@ class FullControlFunction(Method):
         self.ranker = ranker
         self.terms = terms
         self.transformation = transformation
+        self.examination = examination
         self.folds = folds
         self.monotone = monotone
         self.confidence = confidence
@@ -96,7 +103,7 @@ class FullControlFunction(Method):
         return Outcome(
             ranker=ranker,
             state=ranker.state(names),
-            bias=self._curve(fit.basis, fit.stack),
+            bias=self._curve(fit.basis, fit.stack, log.longest_list),
             candidates=[Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)],
             extra=facts(fit),
         )
@@ -116,6 +123,7 @@ class FullControlFunction(Method):
 
         fit = fit_net_clicks(
             log,
+            examination=self._known(log.longest_list),
             terms=self._terms(log),
             preset=self.preset,
             folds=self.folds,
@@ -125,26 +133,46 @@ class FullControlFunction(Method):
         return Outcome(
             ranker=fit.ranker,
             state=fit.ranker.state(log.data.feature_names),
-            bias=self._curve(fit.sample.basis, fit.stack),
+            bias=self._curve(fit.sample.basis, fit.stack, log.longest_list),
             candidates=fit.candidates,
             extra={
-                "severity": fit.stack.severity,
-                "severity_error": fit.stack.severity_error,
-                "bend": fit.stack.bend,
+                **_of_position(fit.sample.basis, fit.stack),
                 "place_explained": fit.place.r2,
                 "log_likelihood_per_click": fit.log_likelihood,
             },
         )
 
-    def _curve(self, basis: PositionBasis, stack: Stack) -> PositionCurve:
+    def _known(self, longest: int) -> Floats | None:
+        """(longest,) the examination that was given, 1 at the top."""
+        if self.examination is None:
+            return None
+        given = np.asarray(self.examination, dtype=np.float64)
+        if given.ndim != 1 or len(given) < longest:
+            raise SettingError(
+                f"examination must have a value for every position, 1 to {longest} in this log, "
+                f"but its shape is {given.shape}."
+            )
+        wrong = np.flatnonzero(~((given > 0) & np.isfinite(given)))
+        if len(wrong):
+            raise SettingError(
+                f"examination must be positive, but it is {given[wrong[0]]} at position {wrong[0] + 1}. What nobody "
+                "looks at cannot be learnt from: leave those impressions out of the log."
+            )
+        return given[:longest] / given[0]
+
+    def _curve(self, basis: PositionBasis, stack: Stack, longest: int) -> PositionCurve:
+        known = self._known(longest)
+        if known is not None:
+            return PositionCurve(np.arange(1, longest + 1), known)
         return position_curve(basis, stack.effect, stack.covariance, confidence=self.confidence, monotone=self.monotone)
 
     def _fit_clicks(self, log: ClickLog) -> ClickFit:
         ready = self.__dict__.pop("_ready", None)
-        if ready is not None and self.terms is None:
+        if ready is not None and self.terms is None and self.examination is None:
             return ready
         return fit_clicks(
             log,
+            examination=self._known(log.longest_list),
             terms=self._terms(log),
             folds=self.folds,
             settings=PRESETS[self.preset],
@@ -204,6 +232,16 @@ class Forest:
         return RankerState("lightgbm", {"model.txt": text.encode()}, tuple(columns), len(columns), info)
 
 
+def _of_position(basis: PositionBasis, stack: Stack) -> dict[str, float | None]:
+    """η, its standard error and τ; None where no position effect was estimated."""
+    there = basis.size > 0
+    return {
+        "severity": stack.severity if there else None,
+        "severity_error": stack.severity_error if there else None,
+        "bend": stack.bend if there else None,
+    }
+
+
 def facts(fit: ClickFit) -> dict[str, Any]:
     """The click model in numbers, JSON-able: position effect, weights of the parts, held-out likelihoods."""
     clicks = QueryClicks.of(fit.used)
@@ -217,9 +255,7 @@ def facts(fit: ClickFit) -> dict[str, Any]:
         "all": fit.stack.likelihood.sum(),
     }
     known: dict[str, Any] = {
-        "severity": fit.stack.severity,
-        "severity_error": fit.stack.severity_error,
-        "bend": fit.stack.bend,
+        **_of_position(fit.basis, fit.stack),
         "weights": fit.stack.weights,
         "trees": {
             "alone": fit.trees.rounds,

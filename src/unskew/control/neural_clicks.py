@@ -69,6 +69,7 @@ class LikelihoodJudge:
 def fit_net_clicks(
     log: ClickLog,
     *,
+    examination: Floats | None = None,
     terms: TermMaker | None = None,
     preset: Preset = "default",
     folds: int = 4,
@@ -79,7 +80,9 @@ def fit_net_clicks(
     table = click_table(log).by_position()
     features = log.data.features
     fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
-    sample = Sample.of(features, table, PositionBasis.up_to(table.longest), seed=seed)
+    looks = table.looked_at(examination)
+    basis = PositionBasis.up_to(table.longest if examination is None else 1)
+    sample = Sample.of(features, looks, basis, seed=seed)
     threads = max(n_jobs or 0, 0)
     data = binned(DesignMatrix(features, table.row), threads=threads)
     place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
@@ -95,7 +98,7 @@ def fit_net_clicks(
     if columns is not None:
         given += columns.scores(additive.terms, len(table)).mean(axis=0) * stack.weights["terms"]
     with seeded(seed, threads_of(n_jobs)):
-        ranker, candidates, best = _search(log, table, fold, given, preset, seed, n_jobs)
+        ranker, candidates, best = _search(log, looks, fold, given, preset, seed, n_jobs)
     held_out = float(additive.likelihood.sum() / sample.table.totals.sum())
     return NetFit(ranker, sample, place, additive, stack, candidates, {"net": best, "additive": held_out})
 
