@@ -12,6 +12,8 @@ from rich.text import Text
 from unskew.cli import app
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 
+_METRICS = ("ndcg@10", "err@10")
+
 
 @app.command("demo")
 @command
@@ -93,15 +95,18 @@ def _tell(voice: Voice, step: str, thing: Any) -> None:
 
 
 def _table(evaluation: Any, gaps: dict[str, Any]) -> Table:
+    from unskew.evaluation.rendering import cell
+
     table = Table(caption=evaluation.caption(), caption_justify="left", title="On judged queries nobody trained on")
+    table.add_column("")
     table.add_column("method")
-    for metric in ("ndcg@10", "err@10"):
-        table.add_column(metric.upper(), justify="right")
+    for metric in _METRICS:
+        table.add_column(metric.upper())
     table.add_column("of the NDCG gap closed", justify="right")
     for row in evaluation.rows():
         gap = gaps.get(row["system"])
         share = "–"
         if gap is not None and gap.value is not None:
             share = f"{gap.value:.0%} ({gap.low:.0%} to {gap.high:.0%})"
-        table.add_row(row["system"], f"{row['ndcg@10']:.4f}", f"{row['err@10']:.4f}", share)
+        table.add_row(row["letter"], row["system"], *(cell(row[name], row["beats"][name]) for name in _METRICS), share)
     return table

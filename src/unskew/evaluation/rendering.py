@@ -34,7 +34,7 @@ def _means(evaluation: Evaluation, family: str) -> Table:
     for metric in metrics:
         table.add_column(metric.upper(), no_wrap=True)
     for row in evaluation.rows():
-        cells = [_cell(row[name], row["beats"][name], several and row[name] == best[name]) for name in metrics]
+        cells = [cell(row[name], row["beats"][name], several and row[name] == best[name]) for name in metrics]
         table.add_row(row["letter"] if several else "", escape(row["system"]), *cells)
     return table
 
@@ -58,6 +58,7 @@ def _differences(evaluation: Evaluation, metric: str) -> Table:
     return table
 
 
-def _cell(value: float, marks: str, best: bool) -> str:
+def cell(value: float, marks: str, best: bool = False) -> str:
+    """A mean with the letters of the systems that are beaten, marked up for rich."""
     text = "–" if math.isnan(value) else f"{value:.4f}"
     return (f"[bold]{text}[/bold]" if best else text) + (f" [dim]{marks}[/dim]" if marks else "")
