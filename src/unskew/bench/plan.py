@@ -273,6 +273,7 @@ def _notes(what: Experiment, size: Scale, request: Request, folds: int, collecti
     average = _average(what, request)
     if average > 1:
         yield (
-            f"With trees, scores are means of {average} models, each fitted without a part of the log's queries; "
+            f"With trees, scores are means of {average} models, each fitted without a part of the log's queries (the "
+            "first chooses the number of trees where nothing else is to be chosen); "
             f"{' and '.join(SELF_TUNED)} average by themselves."
         )

@@ -79,7 +79,7 @@ class Bench:
 
 def ranking(material: Material, unit: Unit, threads: int) -> Result:
     """Fit the method and measure how it ranks the test queries."""
-    fitted = [_fit_best(material, unit, log, threads) for log in _parts(material.log, unit.average)]
+    fitted = _fit_all(material, unit, threads)
     started = time.perf_counter()
     test = material.test
     scores = np.mean([one.model.predict(test) for one in fitted], axis=0)
@@ -112,7 +112,18 @@ class _Fit:
     seconds: float
 
 
-def _fit_best(material: Material, unit: Unit, log: ClickLog, threads: int) -> _Fit:
+def _fit_all(material: Material, unit: Unit, threads: int) -> list[_Fit]:
+    """The models whose mean ranks; with one candidate its number of trees is chosen once, by the first of them."""
+    first, *others = _parts(material.log, unit.average)
+    fitted = [_fit_best(material, unit, first, threads)]
+    chosen = fitted[0].chosen or {}
+    trees = (int(chosen["stage"]),) if len(fitted[0].candidates) == 1 and "stage" in chosen else None
+    return fitted + [_fit_best(material, unit, log, threads, trees=trees) for log in others]
+
+
+def _fit_best(
+    material: Material, unit: Unit, log: ClickLog, threads: int, *, trees: tuple[int, ...] | None = None
+) -> _Fit:
     """Fit with every learning rate; the method keeps what validation likes best, of equals the first."""
     options, stage_one = dict(unit.options), 0.0
     if unit.method in CONTROL and log is material.log:
@@ -121,7 +132,7 @@ def _fit_best(material: Material, unit: Unit, log: ClickLog, threads: int) -> _F
     if options.get("examination") == PLANTED:
         options["examination"] = material.known_curve()
     started = time.perf_counter()
-    model = _method(unit, options, threads).fit(log, validation=material.validation)
+    model = _method(unit, options, threads, trees).fit(log, validation=material.validation)
     seconds = time.perf_counter() - started
     tried = [{"setting": c.setting, "score": c.score} for c in model.candidates_]
     best = max(model.candidates_, key=_score, default=None)
@@ -132,11 +143,12 @@ def _score(candidate: Candidate) -> float:
     return -np.inf if candidate.score is None else candidate.score
 
 
-def _method(unit: Unit, options: dict[str, Any], threads: int) -> Method:
+def _method(unit: Unit, options: dict[str, Any], threads: int, trees: tuple[int, ...] | None = None) -> Method:
     """The unit's method; learning rates and a net's settings go to the ranker, or to a method that is its own."""
     model = make_method(unit.method, preset=unit.preset, random_state=unit.seed, n_jobs=threads)
     known = model.get_params(deep=False)
     own = {**dict(unit.net), **({"learning_rate": unit.rates} if unit.rates else {})}
+    own |= {"trees": trees} if trees else {}
     if "ranker" in known and unit.ranker in RANKERS:
         options["ranker"] = unit.ranker
         if own and unit.method not in SELF_TUNED:
