@@ -18,12 +18,12 @@ import pytest
 from unskew.bench import run as running
 from unskew.bench import store as storing
 from unskew.bench import work
-from unskew.bench.collection import Source
+from unskew.bench.collection import Source, read_collection
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import document
 from unskew.bench.lock import LOCK, locked
 from unskew.bench.outcomes import open_run
-from unskew.bench.plan import Request
+from unskew.bench.plan import Request, make_plan
 from unskew.bench.pool import Pool
 from unskew.bench.run import Progress, RunSummary, default_source, run
 from unskew.bench.schedule import Clock, Schedule, cost
@@ -96,6 +96,21 @@ def test_averaging_changes_the_model_and_nothing_else(tmp_path: Path) -> None:
     outcome = open_run(tmp_path)[0]
     assert outcome.missing == 0
     assert "means of 2 models" in " ".join(outcome.plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("method", "ranker"), [("position", "lambdamart"), ("paird", "lambdamart"), ("naive", "xgboost")]
+)
+def test_averaged_models_choose_their_number_of_trees_once(method: str, ranker: str) -> None:
+    collection = read_collection(TINY)
+    request = tiny(methods=(method,), rankers=(ranker,), average=3)
+    unit = make_plan(request, collection, TINY).entries[0].unit
+    material = work.Bench(collection).material(unit)
+    fits = work._fit_all(material, unit, 1)
+    assert len(fits) == 3
+    chosen = fits[0].chosen["stage"]
+    assert [fit.model.outcome_.state.info["trees"] for fit in fits] == [chosen] * 3
+    assert len({fit.model.predict(material.test).tobytes() for fit in fits}) == 3
 
 
 # Resuming
