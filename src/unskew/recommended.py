@@ -6,9 +6,11 @@ import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from unskew._options import Preset, TuneOn
 from unskew.baselines.base import RankerMethod
 from unskew.baselines.naive import Naive
 from unskew.control.full import FullControlFunction
+from unskew.control.known_examination import Examination
 from unskew.control.referee import Verdict, recommend
 from unskew.data.clicks import ClickLog
 from unskew.data.holdout import hold_out
@@ -24,6 +26,7 @@ class Recommended(RankerMethod):
 
     ranker : "lambdamart" or "dnn".
     preset : "default", "paper" or "smoke".
+    examination : by position, where it is known; the referee and the full control function then take it as given.
     tune_on : what validation is judged by if naive is recommended; the full control function holds out clicks itself.
 
     Learnt: verdict_ (what the referee said, and why), method_ (the fitted method), validation_ (what it chose on).
@@ -38,10 +41,25 @@ class Recommended(RankerMethod):
     name: ClassVar[str] = "default"
     chooses: ClassVar[bool] = False
 
+    def __init__(
+        self,
+        *,
+        ranker: Any = "lambdamart",
+        examination: Examination | None = None,
+        preset: Preset = "default",
+        tune_on: TuneOn = "auto",
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(ranker=ranker, preset=preset, tune_on=tune_on, random_state=random_state, n_jobs=n_jobs)
+        self.examination = examination
+
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._make(FullControlFunction)._check_settings()
-        verdict = self.verdict_ = recommend(log, preset=self.preset, seed=self.random_state, n_jobs=self.n_jobs)
-        method = self.method_ = self._method(verdict)
+        verdict = self.verdict_ = recommend(
+            log, examination=self.examination, preset=self.preset, seed=self.random_state, n_jobs=self.n_jobs
+        )
+        method = self.method_ = self._method(log, verdict)
         if validation is None and method.chooses:
             log, validation = hold_out(log, seed=self.random_state)
         self.validation_ = validation
@@ -52,11 +70,12 @@ class Recommended(RankerMethod):
         method.outcome_ = replace(outcome, extra={**outcome.extra, "referee": verdict.to_dict()})
         return method.outcome_
 
-    def _method(self, verdict: Verdict) -> Method:
+    def _method(self, log: ClickLog, verdict: Verdict) -> Method:
         if verdict.method == "naive":
             return self._make(Naive)
         method = self._make(FullControlFunction).set_params(**verdict.settings)
-        return method.reuse(verdict.fit)
+        return method.reuse(log, verdict.fit)
 
     def _make(self, kind: Any) -> Any:
-        return kind(**self.get_params(deep=False))
+        known = kind._get_param_names()
+        return kind(**{name: value for name, value in self.get_params(deep=False).items() if name in known})

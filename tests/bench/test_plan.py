@@ -142,6 +142,8 @@ def test_a_variant_is_told_its_settings() -> None:
         ({"rankers": ("nonsense",)}, "'nonsense'"),
         ({"methods": ("dla",), "rankers": ("lambdamart",)}, "Nothing is left"),
         ({"methods": ("cfc:centred",)}, "no value"),
+        ({"methods": ("cfc:examination=planted",)}, "'cfc' has no setting 'examination'"),
+        ({"methods": ("full-cfc:examination=plantd",)}, "must be the planted one"),
         ({"folds": 6}, "between 1 and 5"),
         ({"seeds": 0}, "1 or greater"),
     ],

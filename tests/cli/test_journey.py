@@ -78,6 +78,44 @@ def test_default_is_resolved_to_a_real_name(folder: Path, tmp_path: Path) -> Non
     assert fitted["method"] in json.dumps(manifest)
 
 
+def test_an_examination_that_is_known(folder: Path, tmp_path: Path) -> None:
+    known = pl.DataFrame({"position": np.arange(200, 0, -1), "examination": 1 / np.arange(200, 0, -1)})
+    for ending, write in (("csv", known.write_csv), ("parquet", known.write_parquet)):
+        write(tmp_path / f"known.{ending}")
+        fitted = unskew(
+            "fit", folder / "log.parquet", "--out", tmp_path / ending, "--preset", "smoke", "--jobs", 1,
+            "--examination", tmp_path / f"known.{ending}",
+        )  # fmt: skip
+        assert fitted["position_curve"]["value"][:4] == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4])
+        assert fitted["referee"]["severity"] is None
+        assert "The examination that was given" in fitted["referee"]["text"]
+    assert load(tmp_path / "csv").manifest["settings"]["examination"][1] == 0.5
+
+
+def test_control_terms_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
+    words = ["fit", folder / "log.parquet", "--method", "full-cfc", "--preset", "smoke", "--jobs", 1]
+    fitted = unskew(*words, "--terms", "shift", "--out", tmp_path / "a")
+    assert "terms_gain" in fitted["learnt"]
+    assert "'shift'" in unskew(*words, "--terms", "shifty", "--out", tmp_path / "b", code=2)["stderr"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("position,seen\n1,1\n", "no column 'examination'"),
+        ("position,examination\n1,1\n3,0.5\n", "has 3 where 2 should be"),
+        ("position,examination\n", "is empty"),
+        ("position,examination\n1,often\n", "must hold numbers"),
+        ("position,examination\n1,1\n2,0.5\n", "a value for every position"),
+        ("position,examination\n1,1\n2,\n" + "".join(f"{k},0.1\n" for k in range(3, 200)), "nan at position 2"),
+    ],
+)
+def test_an_examination_that_is_none(folder: Path, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "known.csv").write_text(text)
+    words = ["fit", folder / "log.parquet", "--out", tmp_path / "m", "--examination", tmp_path / "known.csv"]
+    assert said in " ".join(unskew(*words, code=2)["stderr"].split())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from unskew.control.position_effect import position_curve
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.errors import LogError, SettingError
+from unskew.method import PositionCurve
 
 
 def make_world(seed: int, *, queries: int = 150, eta: float = 1.0, moving: bool = False, passes: int = 10) -> ClickLog:
@@ -98,11 +100,66 @@ def test_a_known_examination_takes_the_place_of_the_estimated_one() -> None:
         ([[1.0] * 30], r"shape is \(1, 30\)"),
         ([1.0, 0.5, 0.0] + [0.1] * 27, "0.0 at position 3"),
         ([1.0, float("nan")] + [0.1] * 28, "nan at position 2"),
+        ([1.0, -1.0] + [0.1] * 28, r"-1.0 at position 2\.$"),
+        ("planted", "must be numbers, one a position"),
+        (["1"] * 30, "must be numbers"),
+        ([True] * 30, "must be numbers"),
+        ([[1.0], [1.0, 2.0]], "must be numbers"),
+        ({1: 1.0}, "must be numbers"),
+        ([1.0, 1e-300] + [0.1] * 28, "factor of 1e"),
+        (PositionCurve(np.arange(3, 40), np.ones(37)), "begin at position 1"),
     ],
 )
-def test_an_impossible_examination_is_refused(examination: list[float], says: str) -> None:
+def test_an_impossible_examination_is_refused(examination: Any, says: str) -> None:
     with pytest.raises(SettingError, match=says):
         FullControlFunction(preset="smoke", n_jobs=1, examination=examination).fit(_log())
+
+
+def test_the_curve_of_one_model_can_be_given_to_another(tmp_path: Path) -> None:
+    curve = _model().bias_
+    told = FullControlFunction(preset="smoke", n_jobs=1, examination=curve).fit(_log())
+    np.testing.assert_array_equal(told.bias_.value, curve.value)
+    told.save(tmp_path / "model")
+    settings = json.loads((tmp_path / "model" / "manifest.json").read_text())["settings"]
+    assert settings["examination"]["value"] == pytest.approx(curve.value.tolist())
+    np.testing.assert_allclose(unskew.load(tmp_path / "model").predict(_log().data), told.predict(_log().data))
+
+
+def test_two_positions_leave_nothing_to_bend() -> None:
+    log = make_world(3, queries=200)
+    shown = log.position <= 2
+    pair = ClickLog.from_arrays(
+        log.data,
+        row=log.row[shown],
+        session=log.session_of[shown],
+        position=log.position[shown],
+        click=log.click[shown],
+    )
+    fit = fit_clicks(pair, threads=1)
+    assert fit.basis.size == 1
+    assert fit.stack.severity_error < 0.4
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"folds": "4"}, {"folds": 2.5}, {"folds": None}, {"confidence": "x"}, {"confidence": None},
+        {"random_state": None}, {"random_state": -1}, {"transformation": "nope"}, {"tune_on": "zzz"},
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=next(iter(settings))):
+        FullControlFunction(**{"preset": "smoke", "n_jobs": 1, **settings}).fit(_log())
+
+
+def test_a_model_made_ready_counts_for_its_own_log_only() -> None:
+    ready, other = fit_clicks(_log(), seed=0, threads=1), make_world(7)
+    fresh = FullControlFunction(n_jobs=1).fit(other)
+    for log in (_log(), other):
+        model = FullControlFunction(n_jobs=1).reuse(_log(), ready).fit(log)
+        assert (model.clicks_ is ready) == (log is _log())
+        assert not hasattr(model, "_ready")
+    np.testing.assert_array_equal(model.predict(other.data), fresh.predict(other.data))
 
 
 def test_the_forest_is_the_weighted_mean_of_the_fold_models() -> None:

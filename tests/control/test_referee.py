@@ -8,9 +8,11 @@ import pytest
 from unskew._segments import offsets_of, ranks_within, segment_of
 from unskew.control.aggregate import aggregate
 from unskew.control.boosting import TreeSettings
+from unskew.control.full import FullControlFunction
 from unskew.control.referee import Budget, judge_log, recommend
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
+from unskew.recommended import Recommended
 
 QUICK = TreeSettings(rate=0.15, rounds=40, patience=8, min_rows=30)
 
@@ -65,7 +67,7 @@ def test_a_hidden_confounder_is_found_and_a_placebo_is_not() -> None:
     log = _world(1, hidden=1.5, queries=250)
     found = _judge(log, terms=("T",))
     assert found["position + T"].found
-    assert found.settings == {"terms": "T"}
+    assert found.settings == {"terms": "T", "transformation": "minmax"}
     placebos = [_judge(log, terms=("T",), placebo=True, seed=seed)["position + T"] for seed in range(2)]
     assert sum(placebo.found for placebo in placebos) <= 1
     assert all(placebo.gain < found["position + T"].gain / 2 for placebo in placebos)
@@ -111,6 +113,102 @@ def test_moved_items_check_the_model() -> None:
     assert moved.severity == pytest.approx(1.0, abs=4.5 * moved.severity_error)
     assert "items were moved" in verdict.text
     assert _judge(_world(3), terms=()).interventions is None
+
+
+def _known_to_the_ranker(seed: int, *, swaps: float = 0.2, eta: float = 0.0) -> ClickLog:
+    """The ranker knew a relevance that the features show only partly; now and then two items of a list are swapped."""
+    rng = np.random.default_rng(seed)
+    queries, length, passes = 80, 8, 20
+    n = queries * length
+    relevance = 1.2 * rng.normal(size=n)
+    x = np.c_[0.6 * relevance + 0.7 * rng.normal(size=n), rng.normal(size=(n, 3))].astype(np.float32)
+    best = np.argsort(-relevance.reshape(queries, length), axis=1) + length * np.arange(queries)[:, None]
+    row = np.repeat(best[None], passes, axis=0).reshape(-1, length)
+    swapped = np.flatnonzero(rng.random(len(row)) < swaps)
+    pairs = np.array([rng.choice(length, 2, replace=False) for _ in swapped])
+    row[swapped[:, None], pairs] = row[swapped[:, None], pairs[:, ::-1]]
+    position = np.tile(np.arange(1, length + 1), len(row))
+    rate = np.minimum(np.exp(-2.5 + relevance[row.ravel()]) * position ** (-eta), 1)
+    return ClickLog.from_arrays(
+        RankingData.from_arrays(x, sizes=[length] * queries),
+        row=row.ravel(),
+        session=np.repeat(np.arange(len(row)), length),
+        position=position,
+        click=rng.random(len(rate)) < rate,
+    )
+
+
+def test_moved_items_overrule_a_model_that_they_refute() -> None:
+    verdict = _judge(_known_to_the_ranker(1), terms=())
+    moved = verdict.interventions
+    assert moved is not None
+    assert verdict.severity > 0.5  # what the ranker knew passes for examination
+    assert abs(moved.severity) < 4.5 * moved.severity_error
+    assert moved.of_model == pytest.approx(verdict.severity, abs=0.4)
+    assert moved.refuted
+    assert not moved.confirmed
+    assert "is refuted" in verdict.text
+    assert verdict.text.endswith("Use full-cfc with the examination of the moved items.")
+    np.testing.assert_allclose(verdict.settings["examination"], np.ones(8), atol=0.35)
+    names = [one.name for one in verdict.specifications]
+    assert names == ["none", "position", "moved items"]
+
+
+def test_default_fits_what_moved_items_say() -> None:
+    log = _known_to_the_ranker(2)
+    model = Recommended(preset="smoke", n_jobs=1).fit(log)
+    assert model.bias_.value[-1] > 0.6
+    assert FullControlFunction(preset="smoke", n_jobs=1).fit(log).bias_.value[-1] < 0.4
+
+
+def test_control_terms_beside_a_known_examination() -> None:
+    log = _world(1, hidden=1.5, queries=250)
+    known = 1 / np.arange(1, 20)
+    verdict = _judge(log, terms=("T",), examination=known)
+    assert verdict.severity is None
+    assert verdict.method == "full-cfc"
+    assert "The examination that was given explains held-out clicks" in verdict.text
+    assert verdict["position + T"].found
+    # Told apart from the position effect, they explain more.
+    assert verdict["position + T"].gain > _judge(log, terms=("T",))["position + T"].gain
+    wrong = _judge(_world(0, eta=0.0), terms=(), examination=known)
+    assert wrong.method == "full-cfc"
+    assert "Is it that of this log?" in wrong.text
+
+
+def test_lines_of_the_table_add_up() -> None:
+    verdict = _judge(_world(2), transformations=("minmax",))
+    for one in verdict.specifications[1:]:
+        assert one.log_likelihood == pytest.approx(verdict[one.against].log_likelihood + one.gain)
+
+
+def test_a_handful_of_queries_announces_nothing() -> None:
+    for seed in range(4):
+        verdict = _judge(_world(seed, queries=8))
+        assert not any(one.found for one in verdict.specifications)
+        assert verdict.method == "naive"
+
+
+def test_control_terms_are_not_found_in_rounding() -> None:
+    log = _world(0, queries=40)
+    top = ClickLog.from_arrays(
+        log.data, row=log.row, session=log.session_of, position=log.position, click=log.position == 1
+    )
+    verdict = _judge(top)
+    assert not any(one.found for one in verdict.specifications[2:])
+    assert verdict.settings == {}
+
+
+def test_pages_that_begin_lower_are_read_from_their_first_position() -> None:
+    log = _world(5)
+    lower = ClickLog.from_arrays(
+        log.data, row=log.row, session=log.session_of, position=log.position + 10, click=log.click
+    )
+    assert "position 15 is examined" in (text := _judge(lower, terms=()).text)
+    assert "as often as position 11" in text
+    curve = FullControlFunction(preset="smoke", n_jobs=1).fit(lower).bias_
+    assert curve.position[0] == 11
+    assert (curve.value[0], curve.low[0], curve.high[0]) == (1, 1, 1)
 
 
 def test_the_budget_is_kept_and_stated() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from unskew.bench.cells import Cell
@@ -91,11 +91,14 @@ def _sweep(name: str, values: tuple[Any, ...]) -> tuple[Setting, ...]:
 _SHARES = (0.01, 0.1, 0.2, 0.3, 1.0)
 _FEW = ("naive", "oracle", "cfc", "position")
 _TERMS = ("full-cfc:terms=T", "full-cfc:terms=phi", "full-cfc:terms=shift")
-_HIDDEN_METHODS = ("naive", "oracle", "cfc", "full-cfc", *_TERMS, "default", "position")
+# A method told the examination that the simulator used: what it could do if nothing about position had to be learnt.
+PLANTED = "planted"
+_TOLD = f"full-cfc:examination={PLANTED}"
+_HIDDEN_METHODS = ("naive", "oracle", "cfc", "full-cfc", *_TERMS, _TOLD, f"{_TOLD}:terms=shift", "default", "position")
 _TRUTH_TREES = (
     *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "default", "pijd", "paird", "position")),
     "xgb-unbiased/xgboost",
-    "full-cfc:examination=planted/lambdamart",
+    f"{_TOLD}/lambdamart",
 )
 _TRUTH_ALL = (
     *_TRUTH_TREES,
@@ -106,7 +109,8 @@ _ONE_T = {"transformation": "minmax"}
 
 
 # A planted confounder: one item in five was moved far, up or down, for a reason that also moves clicks.
-_CONFOUNDED = Setting("a few moved far, with reason", Cell(shock=6.0, shock_share=0.2, shock_moves_clicks=True))
+MOVED_FAR = "a few moved far, with reason"
+_CONFOUNDED = Setting(MOVED_FAR, Cell(shock=6.0, shock_share=0.2, shock_moves_clicks=True))
 
 
 def _truth(name: str, *, neural: bool = False, **cell: Any) -> Setting:
@@ -241,6 +245,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                     "shock per session moves clicks", Cell(shock=1.0, shock_moves_clicks=True, shock_per="session")
                 ),
                 _CONFOUNDED,
+                Setting(f"{MOVED_FAR}, and swaps", replace(_CONFOUNDED.cell, landmarks=LANDMARKS)),
             ),
             _HIDDEN_METHODS,
             ("lambdamart",),
@@ -269,7 +274,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             seeds=3,
             tries=1,
             average=4,
-            smoke=(*_SMOKE, "position/lambdamart"),
+            smoke=(*_SMOKE, "position/lambdamart", "default/lambdamart", f"{_TOLD}/lambdamart"),
         ),
     )
 }

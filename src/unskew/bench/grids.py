@@ -70,8 +70,9 @@ def caption(outcome: Outcome) -> str:
     alone = _averaging_alone(plan)
     if alone:
         lines.append(
-            f"With trees {' and '.join(alone)} averages fold models by itself, and the others are single models: a "
-            "part of a lead may come from that. The experiment truth averages everybody's."
+            f"With trees {' and '.join(alone)} {'averages' if len(alone) == 1 else 'average'} fold models, and the "
+            "others are single models: a part of a lead may come from that."
+            + ("" if plan.experiment == "truth" else " The experiment truth averages everybody's.")
         )
     if outcome.missing:
         lines.append(f"{outcome.missing} of {len(plan.units)} units are missing; run the same command again for them.")

@@ -21,6 +21,8 @@ METRIC = "ndcg@10"
 PAPER_RIVALS = ("pijd", "paird", "upe", "multr", "pal", "rem", "dla", "naive")
 # Differences in NDCG@10 that nobody would notice.
 SMALL = 0.01
+# Logs from which on a share of them is held against a bound of one in twenty.
+ENOUGH_LOGS = 20
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def value_falls(name: str) -> Look:
 def share_is(name: str, setting: str, *, at_least: float = 0.0, at_most: float = 1.0) -> Look:
     """How often something was found in a setting's logs (a number of 0 or 1 a unit), against what it should be.
 
-    It holds where the 95 % interval of the share lies within the bounds, and fails where it lies outside of them.
+    From twenty logs on the share itself decides, and its interval is shown beside it; fewer can only refute.
     """
 
     def look(outcome: Outcome) -> Iterator[Case]:
@@ -156,10 +158,10 @@ def share_is(name: str, setting: str, *, at_least: float = 0.0, at_most: float =
                 continue
             interval = binomtest(int(found.sum()), len(found)).proportion_ci(0.95)
             verdict: Verdict = "cannot be told"
-            if interval.low >= at_least and interval.high <= at_most:
-                verdict = "holds"
             if interval.high < at_least or interval.low > at_most:
                 verdict = "does not hold"
+            elif len(found) >= ENOUGH_LOGS:
+                verdict = "holds" if at_least <= found.mean() <= at_most else "does not hold"
             share = f"{found.mean():.0%} of {len(found)} logs (95 % interval {interval.low:.0%} to {interval.high:.0%})"
             yield Case(f"{setting}: {name} in {share}", verdict=verdict)
 

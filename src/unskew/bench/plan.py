@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from unskew._options import Preset, TuneOn
 from unskew.bench.collection import PARTS, Collection, Source
-from unskew.bench.experiments import CONTROL, Experiment, Setting, experiment
+from unskew.bench.experiments import CONTROL, PLANTED, Experiment, Setting, experiment
 from unskew.bench.scales import AVERAGED, SELF_TUNED, Scale, budget, folds_of, methods_of, scale, seeds_of, settings_of
 from unskew.bench.units import Unit, pairs
 from unskew.errors import SettingError, check_choice
+from unskew.registry import make_method, resolve
 from unskew.registry import methods as all_methods
-from unskew.registry import resolve
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,9 @@ def method_pairs(what: Experiment, setting: Setting, request: Request) -> list[t
 
 def _pairs_of(name: str, what: Experiment, request: Request) -> Iterator[tuple[str, str]]:
     label, _, ranker = name.partition("/")
-    info = resolve(variant(label)[0])
+    name, options = variant(label)
+    info = resolve(name)
+    _check_variant(info.name, options)
     label = ":".join([info.name, *label.split(":")[1:]])
     if ranker:
         check_choice(f"ranker of '{info.name}'", ranker, info.rankers)
@@ -174,6 +176,17 @@ def _pairs_of(name: str, what: Experiment, request: Request) -> Iterator[tuple[s
     for one in wanted:
         if request.rankers is None or one in request.rankers:
             yield label, one
+
+
+def _check_variant(method: str, options: Mapping[str, Any]) -> None:
+    if not options:
+        return
+    make_method(method, **options)  # refuses settings that the method has not
+    if options.get("examination", PLANTED) != PLANTED:
+        raise SettingError(
+            f"The examination of '{method}' must be the planted one here, {method}:examination={PLANTED}, but "
+            f"'{options['examination']}' was given."
+        )
 
 
 def variant(label: str) -> tuple[str, dict[str, Any]]:

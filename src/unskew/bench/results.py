@@ -19,8 +19,9 @@ _HOW = (
     "opposite is significant in one of them, and otherwise *cannot be told* from these data (Fisher's randomisation "
     "test over test queries, p < 0.05 after Holm's correction over the cases of the claim; the p shown are before "
     "it). A case is *open* where chance may explain its difference. That two things are alike is judged by the "
-    "interval of their difference. Numbers are NDCG@10 unless said; the best rival is the best on these test queries, "
-    "which favours it."
+    "interval of their difference. Shares of a gap or of logs and *by more than a standard error* are held against the "
+    "figure that the claim names, uncorrected. Numbers are NDCG@10 unless said; the best rival is the best on these "
+    "test queries, which favours it."
 )
 
 

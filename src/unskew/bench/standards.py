@@ -43,14 +43,20 @@ def closes_gap(method: str, setting: str, *, at_least: float) -> Look:
     return look
 
 
-def never_below(method: str, other: str) -> Look:
-    """In no setting worse than another by more than a standard error."""
+def never_below(method: str, other: str, settings: Sequence[str]) -> Look:
+    """In none of these settings worse than another by more than a standard error; told only if all were run."""
 
     def look(outcome: Outcome) -> Iterator[Case]:
-        for setting, ranker, found in _cells(outcome, method, other, outcome.plan.settings):
+        told = set()
+        there = [name for name in settings if name in outcome.plan.settings]
+        for setting, ranker, found in _cells(outcome, method, other, there):
+            told.add(setting)
             error = (found.high - found.low) / _WIDTH
             verdict: Verdict = "holds" if found.difference >= -error else "does not hold"
             yield Case(f"{ranker}, {setting}: {numbers(method, other, found)}", verdict=verdict, ranker=ranker)
+        lacking = [setting for setting in settings if setting not in told]
+        if told and lacking:
+            yield Case(f"not run: {', '.join(lacking)}", verdict="cannot be told")
 
     return look
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bench.collection import Collection
-from unskew.bench.experiments import CONTROL
+from unskew.bench.experiments import CONTROL, PLANTED
 from unskew.bench.material import Material, make_material
 from unskew.bench.scales import SELF_TUNED
 from unskew.bench.units import Unit
@@ -28,8 +28,6 @@ from unskew.method import Candidate, Method, PositionCurve
 from unskew.rankers.make import RANKERS, make_ranker
 from unskew.registry import make_method
 
-# A method told the examination that the simulator used: what it could do if nothing about position had to be learnt.
-PLANTED = "planted"
 # Points of a residual density that is kept for figures.
 _DENSITY_POINTS = 201
 
@@ -202,10 +200,10 @@ def referee(material: Material, unit: Unit, threads: int) -> Result:
     started = time.perf_counter()
     verdict = judge_log(material.log, placebo=placebo, settings=PRESETS[unit.preset], seed=unit.seed, threads=threads)
     seconds = time.perf_counter() - started
-    _, position, *terms = verdict.specifications
+    position = verdict["position"]
     values: dict[str, float | None] = {
         "corrected": float(verdict.method != "naive"),
-        "terms found": float(any(one.found for one in terms)),
+        "terms found": float("terms" in verdict.settings),
         "gain a click": position.gain / verdict.clicks,
         "severity": verdict.severity,
         "curve covered": _covered(verdict, material.curve),

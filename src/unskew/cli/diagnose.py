@@ -18,9 +18,9 @@ from unskew.control.referee import Verdict
 
 COLOURS = {"fine": "green", "weak": "yellow", "bad": "bold red"}
 VERDICTS = {
-    "fine": "The correction has what it needs on this log.",
-    "weak": "The correction may help, but some of what it rests on is weak here.",
-    "bad": "The residual correction is not identified on this log.",
+    "fine": "The paper's correction (cfc) has what it needs on this log.",
+    "weak": "The paper's correction (cfc) may help, but some of what it rests on is weak here.",
+    "bad": "The paper's correction (cfc) is not identified on this log; the referee's advice does not rest on it.",
 }
 
 
@@ -89,8 +89,10 @@ def _specifications(verdict: Verdict) -> Table:
     """What each click model says about clicks it did not see."""
     table = Table(box=None, pad_edge=False, header_style="dim", title="Click models on held-out clicks")
     table.add_column("model")
-    for name in ("log-likelihood", "gain", "interval"):
+    for name in ("log-likelihood", "gain", "95 % interval"):
         table.add_column(name, justify="right")
+    if len(verdict.specifications) > 2:
+        table.caption = "The intervals of control terms are wider: all of them together hold in 95 % of logs."
     for one in verdict.specifications:
         gain = "" if one.against is None else f"{one.gain:+.1f}"
         interval = "" if one.against is None else f"{one.low:+.1f} to {one.high:+.1f}"

@@ -44,6 +44,18 @@ def fit_command(
         str | None,
         typer.Option(help="cfc: minmax, normal_pdf, inverse_mills, hazard, or auto to try all four."),
     ] = None,
+    terms: Annotated[
+        str | None,
+        typer.Option(
+            help="full-cfc: control terms beside the position effect: T, phi, shift, or auto to ask the referee."
+        ),
+    ] = None,
+    examination: Annotated[
+        Path | None,
+        typer.Option(
+            help="default, full-cfc: CSV or Parquet with the columns position and examination, if an experiment told."
+        ),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores without it.", min=1)] = None,
     engine: Annotated[
         Engine,
@@ -76,6 +88,7 @@ def fit_command(
 
     Example: [bold]unskew fit log.parquet --out model --method cfc[/bold]
     """
+    from unskew.data.examination import read_examination
     from unskew.deploy.model import check_target
     from unskew.fitting import fit_method
     from unskew.scale.engines import choose_engine, fit_on_dask
@@ -95,7 +108,14 @@ def fit_command(
     validation: Any = columns.read(valid) if valid is not None and in_memory else valid
     if judged is not None:
         validation = read_judged(judged, max_grade=columns.max_grade)
-    given = {"tune_on": tune_on, "stage_one": stage_one, "transformation": transformation}
+    given: dict[str, Any] = {
+        "tune_on": tune_on,
+        "stage_one": stage_one,
+        "transformation": transformation,
+        "terms": terms,
+    }
+    if examination is not None:
+        given["examination"] = read_examination(examination)
     settings: dict[str, Any] = {
         "method": method,
         "ranker": ranker,
@@ -153,13 +173,10 @@ def _curve(fitted: Fitted) -> Table:
     bias = fitted.method.bias_
     assert bias is not None
     table = Table(title="Estimated examination by position", box=None, pad_edge=False, header_style="dim")
-    shown = [i for i, position in enumerate(bias.position) if position in SHOWN_POSITIONS]
-    table.add_column("position")
-    for i in shown:
-        table.add_column(str(bias.position[i]), justify="right")
-    table.add_row("examined", *(f"{bias.value[i]:.2f}" for i in shown))
-    if bias.low is not None and bias.high is not None:
-        table.add_row(
-            f"{bias.confidence:.0%} interval", *(f"{bias.low[i]:.2f}–{bias.high[i]:.2f}" for i in shown), style="dim"
-        )
+    for name in ("position", "examined", *([f"{bias.confidence:.0%} interval"] if bias.low is not None else [])):
+        table.add_column(name, justify="right")
+    for i, position in enumerate(bias.position):
+        if position in (bias.position[0], *SHOWN_POSITIONS):
+            sure = [f"{bias.low[i]:.2f}–{bias.high[i]:.2f}"] if bias.low is not None and bias.high is not None else []
+            table.add_row(str(position), f"{bias.value[i]:.2f}", *sure)
     return table

@@ -12,19 +12,20 @@ the place that stage one expects, weighed by clicks on queries that each of them
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import lightgbm as lgb
 import numpy as np
-import numpy.typing as npt
 
 from unskew._options import Preset, TuneOn
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.click_model import QueryClicks
+from unskew.control.known_examination import Examination, known_examination
 from unskew.control.position_effect import PositionBasis, position_curve
 from unskew.control.stack import Stack, fit_stack
 from unskew.control.term_source import TermMaker, TermsName, TermSource
+from unskew.control.transformations import PAPER_TRANSFORMATIONS
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 from unskew.data.ranking import RankingData
@@ -32,8 +33,6 @@ from unskew.errors import FeatureError, SettingError, check_choice, require_extr
 from unskew.method import Candidate, Method, Outcome, PositionCurve
 from unskew.rankers.base import RankerState
 from unskew.rankers.lambdamart import named_text
-
-Floats = npt.NDArray[np.float64]
 
 
 class FullControlFunction(Method):
@@ -44,6 +43,7 @@ class FullControlFunction(Method):
         place an item stood) or "auto" (what the referee finds).
     transformation : T of the terms; with terms="auto" the referee chooses it too.
     examination : the chance of being looked at by position, 1 first, if an experiment has told; else it is estimated.
+        Without it control terms are told from the position effect by the shape of h alone, which may fail.
     folds : queries are held out in so many parts; every part's model goes into the mixture.
     monotone : report a position curve that never rises.
     confidence : of the curve's intervals.
@@ -69,7 +69,7 @@ class FullControlFunction(Method):
         ranker: Any = "lambdamart",
         terms: TermsName | Literal["auto"] | None = None,
         transformation: str = "minmax",
-        examination: Sequence[float] | None = None,
+        examination: Examination | None = None,
         folds: int = 4,
         monotone: bool = False,
         confidence: float = 0.9,
@@ -92,10 +92,12 @@ class FullControlFunction(Method):
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._check_settings()
+        log_of, ready = self.__dict__.pop("_ready", (None, None))
+        terms, found = self._terms(log)
         if self.ranker == "dnn":
-            return self._learn_net(log)
+            return self._learn_net(log, terms, found)
         started = time.perf_counter()
-        fit = self.clicks_ = self._fit_clicks(log)
+        fit = self.clicks_ = self._fit_clicks(log, terms, ready if log_of is log else None)
         seconds = time.perf_counter() - started
         names = log.data.feature_names
         ranker = Forest(fit.forest(names))
@@ -103,17 +105,17 @@ class FullControlFunction(Method):
         return Outcome(
             ranker=ranker,
             state=ranker.state(names),
-            bias=self._curve(fit.basis, fit.stack, log.longest_list),
+            bias=self._curve(fit.basis, fit.stack, log),
             candidates=[Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)],
-            extra=facts(fit),
+            extra={**facts(fit), **found},
         )
 
-    def reuse(self, fit: ClickFit | None) -> Self:
-        """Take a click model that the referee fitted with these settings, instead of fitting it again."""
-        self._ready = fit
+    def reuse(self, log: ClickLog, fit: ClickFit | None) -> Self:
+        """Take a click model that the referee fitted to this log with these settings, instead of fitting it again."""
+        self._ready = log, fit
         return self
 
-    def _learn_net(self, log: ClickLog) -> Outcome:
+    def _learn_net(self, log: ClickLog, terms: TermMaker | None, found: dict[str, Any]) -> Outcome:
         require_extra("torch", "neural", "The ranker 'dnn'")
         if log.data.has_missing:
             raise FeatureError(
@@ -123,8 +125,8 @@ class FullControlFunction(Method):
 
         fit = fit_net_clicks(
             log,
-            examination=self._known(log.longest_list),
-            terms=self._terms(log),
+            examination=known_examination(self.examination, log.longest_list),
+            terms=terms,
             preset=self.preset,
             folds=self.folds,
             seed=self.random_state,
@@ -133,64 +135,60 @@ class FullControlFunction(Method):
         return Outcome(
             ranker=fit.ranker,
             state=fit.ranker.state(log.data.feature_names),
-            bias=self._curve(fit.sample.basis, fit.stack, log.longest_list),
+            bias=self._curve(fit.sample.basis, fit.stack, log),
             candidates=fit.candidates,
             extra={
                 **_of_position(fit.sample.basis, fit.stack),
                 "place_explained": fit.place.r2,
                 "log_likelihood_per_click": fit.log_likelihood,
+                **found,
             },
         )
 
-    def _known(self, longest: int) -> Floats | None:
-        """(longest,) the examination that was given, 1 at the top."""
-        if self.examination is None:
-            return None
-        given = np.asarray(self.examination, dtype=np.float64)
-        if given.ndim != 1 or len(given) < longest:
-            raise SettingError(
-                f"examination must have a value for every position, 1 to {longest} in this log, "
-                f"but its shape is {given.shape}."
-            )
-        wrong = np.flatnonzero(~((given > 0) & np.isfinite(given)))
-        if len(wrong):
-            raise SettingError(
-                f"examination must be positive, but it is {given[wrong[0]]} at position {wrong[0] + 1}. What nobody "
-                "looks at cannot be learnt from: leave those impressions out of the log."
-            )
-        return given[:longest] / given[0]
-
-    def _curve(self, basis: PositionBasis, stack: Stack, longest: int) -> PositionCurve:
-        known = self._known(longest)
+    def _curve(self, basis: PositionBasis, stack: Stack, log: ClickLog) -> PositionCurve:
+        known = known_examination(self.examination, log.longest_list)
         if known is not None:
-            return PositionCurve(np.arange(1, longest + 1), known)
-        return position_curve(basis, stack.effect, stack.covariance, confidence=self.confidence, monotone=self.monotone)
+            return PositionCurve(np.arange(1, len(known) + 1), known)
+        return position_curve(
+            basis,
+            stack.effect,
+            stack.covariance,
+            confidence=self.confidence,
+            monotone=self.monotone,
+            first=int(log.position.min()),
+        )
 
-    def _fit_clicks(self, log: ClickLog) -> ClickFit:
-        ready = self.__dict__.pop("_ready", None)
-        if ready is not None and self.terms is None and self.examination is None:
+    def _fit_clicks(self, log: ClickLog, terms: TermMaker | None, ready: ClickFit | None) -> ClickFit:
+        if ready is not None and terms is None and self.examination is None:
             return ready
         return fit_clicks(
             log,
-            examination=self._known(log.longest_list),
-            terms=self._terms(log),
+            examination=known_examination(self.examination, log.longest_list),
+            terms=terms,
             folds=self.folds,
             settings=PRESETS[self.preset],
             seed=self.random_state,
             threads=threads_of(self.n_jobs),
         )
 
-    def _terms(self, log: ClickLog) -> TermMaker | None:
-        """What makes the control columns: those asked for, or those that the referee finds to add something."""
-        kind, transformation = self.terms, self.transformation
+    def _terms(self, log: ClickLog) -> tuple[TermMaker | None, dict[str, Any]]:
+        """What makes the control columns: those asked for, or what the referee finds to add something, and says."""
+        kind, transformation, found = self.terms, self.transformation, {}
         if kind == "auto":
             from unskew.control.referee import recommend
 
-            verdict = recommend(log, preset=self.preset, seed=self.random_state, n_jobs=self.n_jobs)
+            verdict = recommend(
+                log,
+                examination=self.examination,
+                preset=self.preset,
+                seed=self.random_state,
+                n_jobs=self.n_jobs,
+            )
+            found = {"referee": verdict.to_dict()}
             kind, transformation = verdict.settings.get("terms"), verdict.settings.get("transformation", transformation)
         if kind is None:
-            return None
-        return TermSource(log, self.random_state, self.n_jobs).maker(kind, transformation)
+            return None, found
+        return TermSource(log, self.random_state, self.n_jobs).maker(kind, transformation), found
 
     def _judged(self, ranker: Forest, validation: ClickLog | RankingData | None) -> float | None:
         if validation is None:
@@ -204,10 +202,14 @@ class FullControlFunction(Method):
         check_choice("ranker", self.ranker, ("lambdamart", "dnn"))
         check_choice("preset", self.preset, PRESETS)
         check_choice("terms", self.terms, (None, *get_args(TermsName), "auto"))
-        if self.folds < 2:
-            raise SettingError(f"folds must be 2 or greater, but {self.folds} was given.")
-        if not 0 < self.confidence < 1:
-            raise SettingError(f"confidence must lie between 0 and 1, but {self.confidence} was given.")
+        check_choice("transformation", self.transformation, PAPER_TRANSFORMATIONS)
+        check_choice("tune_on", self.tune_on, get_args(TuneOn))
+        if not (isinstance(self.folds, Integral) and self.folds >= 2):
+            raise SettingError(f"folds must be a whole number, 2 or greater, but {self.folds!r} was given.")
+        if not (isinstance(self.confidence, Real) and 0 < self.confidence < 1):
+            raise SettingError(f"confidence must lie between 0 and 1, but {self.confidence!r} was given.")
+        if not (isinstance(self.random_state, Integral) and self.random_state >= 0):
+            raise SettingError(f"random_state must be a whole number from 0 on, but {self.random_state!r} was given.")
 
 
 def threads_of(n_jobs: int | None) -> int:
@@ -243,7 +245,11 @@ def _of_position(basis: PositionBasis, stack: Stack) -> dict[str, float | None]:
 
 
 def facts(fit: ClickFit) -> dict[str, Any]:
-    """The click model in numbers, JSON-able: position effect, weights of the parts, held-out likelihoods."""
+    """The click model in numbers, JSON-able: position effect, weights of the parts, log-likelihoods.
+
+    The scores of the parts are those of held-out queries; their weights and the position effect are fitted to the same
+    clicks, so that the figures are a little higher than the referee's.
+    """
     clicks = QueryClicks.of(fit.used)
     total = float(clicks.totals.sum())
     effect = fit.basis.columns(fit.used.position) @ fit.stack.effect

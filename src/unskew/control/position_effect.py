@@ -47,8 +47,8 @@ class PositionBasis:
 
     @property
     def size(self) -> int:
-        """How many columns: the power law and one a knot after the first."""
-        return len(self.knots) if len(self.knots) > 1 else 0
+        """How many columns: the power law and one a knot after the first; two positions leave nothing to bend."""
+        return {1: 0, 2: 1}.get(len(self.knots), len(self.knots))
 
     def columns(self, position: IntArray) -> Floats:
         """(n, size): −log k first, then the hats."""
@@ -63,7 +63,7 @@ class PositionBasis:
         log_position = np.log(np.arange(1, self.knots[-1] + 1))
         log_knots = np.log(self.knots)
         hats = [np.interp(log_position, log_knots, one) for one in np.eye(len(self.knots))[1:]]
-        return np.column_stack([-log_position, *hats])
+        return np.column_stack([-log_position, *hats])[:, : self.size]
 
     def penalty(self, bend: float) -> Floats:
         """(size,) penalties that make the bends draws from N(0, bend²)."""
@@ -102,12 +102,16 @@ def position_curve(
     *,
     confidence: float = 0.9,
     monotone: bool = False,
+    first: int = 1,
 ) -> PositionCurve:
-    """Examination e^{b_k} of every position, with its interval; `monotone` makes it never rise."""
-    position = np.arange(1, basis.knots[-1] + 1)
+    """Examination e^{b_k} of every position, with its interval; `monotone` makes it never rise.
+
+    first : the highest position that anything was shown at; the curve begins there, and is relative to it.
+    """
     if basis.size == 0:
-        return PositionCurve(position, np.ones(len(position)))
-    table = basis.table
+        return PositionCurve(np.arange(1, basis.knots[-1] + 1), np.ones(basis.knots[-1]))
+    position = np.arange(first, basis.knots[-1] + 1)
+    table = basis.table[first - 1 :] - basis.table[first - 1]
     effect = table @ coefficients
     if monotone:
         effect = falling(effect)

@@ -22,7 +22,8 @@ from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.conditional import fit_linear
 from unskew.control.interventions import Interventions, MovedItems
-from unskew.control.referee_words import Specification, moved_words, position_words, terms_words
+from unskew.control.known_examination import Examination, known_examination
+from unskew.control.referee_words import Specification, moved_words, position_words, terms_words, use_words
 from unskew.control.stack import PRIORS, Stack, cross_stack
 from unskew.control.term_columns import TermColumns
 from unskew.control.term_source import TermsName, TermSource
@@ -50,6 +51,8 @@ class Budget:
     error: float = 0.05
 
 
+# Queries with clicks below which nothing is announced.
+LEAST = 10
 # How strongly control terms are shrunk, times their own penalty; leaving them out altogether is tried as well.
 RIDGES = (3_000.0, 300.0, 30.0, 3.0)
 
@@ -60,21 +63,23 @@ class Verdict:
 
     method, settings : what to fit; text : why, in words.
     specifications : the table; interventions : what moved items say, None if no item was moved.
-    severity, severity_error : η of the position effect and its standard error.
-    terms_searched : whether control terms were tried.
+    severity, severity_error : η of the position effect and its standard error; None where the examination was given.
+    given : the examination by position, where it was; about_terms : what `text` says of the control terms.
     """
 
     method: str
     settings: dict[str, Any]
     text: str
     specifications: tuple[Specification, ...]
-    severity: float
-    severity_error: float
+    severity: float | None
+    severity_error: float | None
     interventions: Interventions | None
     queries: int
     clicks: float
     budget: Budget
     fit: ClickFit | None = field(default=None, repr=False, compare=False)
+    given: tuple[float, ...] | None = field(default=None, repr=False)
+    about_terms: str = field(default="", repr=False)
 
     @property
     def position_found(self) -> bool:
@@ -85,7 +90,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able, without the fitted parts."""
-        known = {name: value for name, value in self.__dict__.items() if name != "fit"}
+        known = {name: value for name, value in self.__dict__.items() if name not in ("fit", "about_terms")}
         known["specifications"] = [{**asdict(one), "found": one.found} for one in self.specifications]
         known["interventions"] = None if self.interventions is None else self.interventions.to_dict()
         known["budget"] = asdict(self.budget)
@@ -96,6 +101,7 @@ class Verdict:
 def judge_log(
     log: ClickLog,
     *,
+    examination: Examination | None = None,
     terms: Sequence[str] = ("T", "shift", "phi"),
     transformations: Sequence[str] = PAPER_TRANSFORMATIONS,
     placebo: bool = False,
@@ -106,13 +112,15 @@ def judge_log(
 ) -> Verdict:
     """Compare the specifications on a log and say what to use.
 
+    examination : by position, where it is known; it then takes the place of the position effect.
     terms : which control terms to try: any of "T", "shift" and "phi".
-    transformations : tried for "phi"; trees see "T" alike under any of them that keeps its order.
+    transformations : tried for "phi"; h bends, so that "T" needs only one of them.
     placebo : permute the residuals over the rows, so that the terms cannot mean anything.
     """
     budget = Budget() if budget is None else budget
-    settings = PRESETS["default"] if settings is None else settings
-    settings = replace(settings, rounds=min(settings.rounds, budget.rounds))
+    wanted = PRESETS["default"] if settings is None else settings
+    settings = replace(wanted, rounds=min(wanted.rounds, budget.rounds))
+    known = known_examination(examination, log.longest_list)
     whole = click_table(log)
     table = _within(whole, budget, seed)
     shared: dict[str, Any] = {}
@@ -121,6 +129,7 @@ def judge_log(
             log,
             table=table,
             position=position,
+            examination=known if position else None,
             folds=budget.folds,
             settings=settings,
             seed=seed,
@@ -132,21 +141,43 @@ def judge_log(
     scores, stacks = _held_out(fit)
     clicks = QueryClicks.of(fit.used)
     by_query = clicks.log_likelihood(scores)
-    without = clicks.log_likelihood(_held_out(plain)[0])
-    table_of = [
-        Specification("none", float(without.sum())),
-        _compare("position", by_query, without, "none", budget, share=budget.error / 2, seed=seed),
-    ]
+    without = QueryClicks.of(plain.used).log_likelihood(_held_out(plain)[0])
+    nothing = Specification("none", float(without.sum()))
+    position = _compare("position", by_query - without, nothing, budget, share=budget.error / 2, seed=seed)
+    table_of = [nothing, position]
     tried: list[tuple[TermsName, str]] = [(kind, "minmax") for kind in ("T", "shift") if kind in terms]
     if "phi" in terms:
         tried += [("phi", transformation) for transformation in transformations]
-    if tried and fit.basis.size:
-        table_of.extend(_try_terms(log, fit, tried, placebo, budget, seed))
-    return _verdict(fit, tuple(table_of), _moved(fit, stacks, budget, seed), budget, same=table is whole)
+    if tried and (fit.basis.size or known is not None):
+        table_of.extend(_try_terms(log, fit, tried, position, placebo, budget, seed))
+    moved, told = _moved(fit, stacks, budget, seed), None
+    if moved is not None and moved.refuted:
+        told = judge_log(
+            log,
+            examination=_of_moved(fit, log.longest_list),
+            terms=terms,
+            transformations=transformations,
+            placebo=placebo,
+            budget=budget,
+            settings=wanted,
+            seed=seed,
+            threads=threads,
+        )
+    same = table is whole and settings == wanted
+    return _verdict(fit, tuple(table_of), moved, told, budget, same=same, given=known)
 
 
-def recommend(log: ClickLog, *, preset: Preset = "default", seed: int = 0, n_jobs: int | None = None) -> Verdict:
+def recommend(
+    log: ClickLog,
+    *,
+    examination: Examination | None = None,
+    preset: Preset = "default",
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> Verdict:
     """The method to use on this log: `full-cfc`, with control terms if they add something, or `naive`.
+
+    examination : by position, where it is known; `full-cfc` is then recommended in any case.
 
     >>> from unskew.simulation.log import simulate
     >>> from unskew.simulation.synthetic import synthetic_collection
@@ -155,7 +186,7 @@ def recommend(log: ClickLog, *, preset: Preset = "default", seed: int = 0, n_job
     'full-cfc'
     """
     threads = 0 if n_jobs is None or n_jobs < 1 else n_jobs
-    return judge_log(log, settings=PRESETS[preset], seed=seed, threads=threads)
+    return judge_log(log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads)
 
 
 def _within(table: Exposures, budget: Budget, seed: int) -> Exposures:
@@ -176,6 +207,7 @@ def _try_terms(
     log: ClickLog,
     fit: ClickFit,
     tried: Sequence[tuple[TermsName, str]],
+    position: Specification,
     placebo: bool,
     budget: Budget,
     seed: int,
@@ -189,7 +221,7 @@ def _try_terms(
         name = f"position + {f'Φ({transformation})' if kind == 'phi' else kind}"
         # Of several that mean nothing one may look good: they share the error.
         share = budget.error / len(tried)
-        found.append(_compare(name, reached, beside.likelihood, "position", budget, share=share, seed=seed))
+        found.append(_compare(name, reached - beside.likelihood, position, budget, share=share, seed=seed))
     return found
 
 
@@ -255,17 +287,19 @@ def _honest(path: Floats, fold: npt.NDArray[np.integer]) -> Floats:
 
 
 def _compare(
-    name: str, reached: Floats, before: Floats, against: str, budget: Budget, *, share: float, seed: int
+    name: str, gain: Floats, against: Specification, budget: Budget, *, share: float, seed: int
 ) -> Specification:
-    """A line of the table; `share` is the chance that the lower bound is above 0 when nothing is there."""
-    gain = reached - before
+    """A line of the table; `gain` is by query, `share` the chance of a lower bound above 0 when nothing is there."""
     low, high = _interval(gain, budget, share, seed)
-    return Specification(name, float(reached.sum()), against, float(gain.sum()), low, high)
+    total = float(gain.sum())
+    return Specification(name, against.log_likelihood + total, against.name, total, low, high)
 
 
 def _interval(gain: Floats, budget: Budget, share: float, seed: int) -> tuple[float, float]:
     sums = bootstrap_means(gain[:, None], resamples=budget.resamples, seed=seed)[:, 0] * len(gain)
     low, high = np.quantile(sums, [share, 1 - share])
+    if len(gain) < LEAST:  # a handful of queries resampled looks surer than it is
+        low, high = min(low, 0.0), max(high, 0.0)
     return float(low), float(high)
 
 
@@ -280,38 +314,68 @@ def _moved(fit: ClickFit, stacks: list[Stack], budget: Budget, seed: int) -> Int
     gain = moved.gain_by_query(table, effect)
     low, high = _interval(gain, budget, budget.error / 2, seed)
     severity, error = moved.severity(table)
-    items, clicks = len(moved.clicks.totals), float(moved.clicks.totals.sum())
-    return Interventions(items, clicks, severity, error, float(gain.sum()), low, high)
+    of_model = moved.severity_of(table, fit.basis.columns(table.position) @ fit.stack.effect)
+    return Interventions(
+        items=len(moved.clicks.totals),
+        clicks=float(moved.clicks.totals.sum()),
+        severity=severity,
+        severity_error=error,
+        of_model=of_model,
+        model_error=fit.stack.severity_error,
+        gain=float(gain.sum()),
+        low=low,
+        high=high,
+    )
+
+
+def _of_moved(fit: ClickFit, longest: int) -> list[float]:
+    moved = MovedItems.of(fit.used)
+    assert moved is not None
+    return moved.examination(fit.used, longest)
 
 
 def _verdict(
-    fit: ClickFit, table: tuple[Specification, ...], moved: Interventions | None, budget: Budget, *, same: bool
+    fit: ClickFit,
+    table: tuple[Specification, ...],
+    moved: Interventions | None,
+    told: Verdict | None,
+    budget: Budget,
+    *,
+    same: bool,
+    given: Floats | None,
 ) -> Verdict:
+    """The findings in words, and what follows from them; `told` is the verdict beside the moved items' examination."""
     _, position, *terms = table
-    best = max((one for one in terms if one.found), key=lambda one: one.gain, default=None)
-    settings: dict[str, Any] = {}
-    if best is not None and position.found:
-        settings = _settings_of(best.name)
-    lines = [position_words(fit, position), terms_words(terms, best), moved_words(moved)]
-    method = "full-cfc" if position.found else "naive"
-    lines.append(f"Use {method}." if not settings else f"Use {method} with terms={settings['terms']!r}.")
+    method = "full-cfc" if position.found or given is not None or told is not None else "naive"
+    best = max((one for one in terms if one.found and method != "naive"), key=lambda one: one.gain, default=None)
+    settings: dict[str, Any] = {} if best is None else _settings_of(best.name)
+    checked = "" if given is not None else moved_words(moved)
+    lines = [position_words(fit, position, given=given is not None), terms_words(terms, best), checked]
+    if told is not None:
+        # Terms that were tried beside a refuted effect mean nothing.
+        lines = [lines[0], checked, told.about_terms]
+        table = (*table[:2], *(one.beside("moved items") for one in told.specifications[1:]))
+        settings = {"examination": told.given, **told.settings}
+    lines.append(use_words(method, settings))
     return Verdict(
         method=method,
         settings=settings,
         text=" ".join(line for line in lines if line),
         specifications=table,
-        severity=fit.stack.severity,
-        severity_error=fit.stack.severity_error,
+        severity=None if given is not None else fit.stack.severity,
+        severity_error=None if given is not None else fit.stack.severity_error,
         interventions=moved,
         queries=fit.table.n_queries,
         clicks=float(fit.table.totals.sum()),
         budget=budget,
         fit=fit if same else None,
+        given=None if given is None else tuple(given.tolist()),
+        about_terms=terms_words(terms, best),
     )
 
 
 def _settings_of(name: str) -> dict[str, Any]:
     what = name.removeprefix("position + ")
     if what in ("T", "shift"):
-        return {"terms": what}
+        return {"terms": what, "transformation": "minmax"} if what == "T" else {"terms": what}
     return {"terms": "phi", "transformation": what.removeprefix("Φ(").removesuffix(")")}

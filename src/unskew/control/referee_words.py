@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from unskew.control.click_fit import ClickFit
 from unskew.control.interventions import Interventions
 
+# What a single parameter brings by overfitting (Akaike); less than that is not worth any, however sure it is.
+LEAST_GAIN = 1.0
+# Standard errors of half a 95 % interval.
+HALF = 1.96
+
 
 @dataclass(frozen=True)
 class Specification:
     """A specification and what it adds to the one it is compared with.
 
-    log_likelihood : of held-out clicks; gain, low, high : what it adds to `against`, with its interval.
+    log_likelihood : of held-out clicks; gain, low, high : what it adds to `against`, with its interval. Control terms
+        are tried beside a position effect whose bends are held fixed, and have the likelihood of `position` and their
+        gain.
     """
 
     name: str
@@ -28,28 +36,56 @@ class Specification:
     @property
     def found(self) -> bool:
         """Whether it predicts held-out clicks better, beyond chance."""
-        return self.low > 0
+        return self.low > 0 and self.gain >= LEAST_GAIN
+
+    def beside(self, what: str) -> Specification:
+        """The same under another name of the effect that it stands beside."""
+        against = self.against if self.against is None else self.against.replace("position", what)
+        return replace(self, name=self.name.replace("position", what), against=against)
 
 
-def position_words(fit: ClickFit, position: Specification) -> str:
-    """Whether position matters, how much it explains, and how steep it is."""
+def position_words(fit: ClickFit, position: Specification, *, given: bool = False) -> str:
+    """Whether position matters, how much it explains, and how steep it is; intervals are 95 %."""
     stack, clicks = fit.stack, float(fit.used.totals.sum())
+    per_click = f"{position.gain / clicks:+.3f} a click ({position.low / clicks:+.3f} to {position.high / clicks:+.3f})"
+    if given:
+        helps = "explains held-out clicks" if position.found else "does not help to predict held-out clicks"
+        doubt = "" if position.found else " Is it that of this log?"
+        return f"The examination that was given {helps} ({per_click} in log-likelihood).{doubt}"
     if fit.basis.size == 0:
         return "Everything was shown at one position, so there is no position effect to correct."
-    steep = f"η = {stack.severity:.2f} ± {1.645 * stack.severity_error:.2f}"
-    per_click = f"{position.gain / clicks:+.3f} a click ({position.low / clicks:+.3f} to {position.high / clicks:+.3f})"
+    steep = f"η = {stack.severity:.2f} ± {HALF * stack.severity_error:.2f}"
     if not position.found:
+        small = "" if position.high < 0 else ", or the log is too small to tell"
         return (
             f"A position effect does not help to predict held-out clicks ({per_click} in log-likelihood; {steep}): "
-            "no correction is needed here, or the log is too small to tell."
+            f"no correction is needed here{small}."
         )
     rising = " Clicks rise with position: is 1 really the top?" if stack.severity < 0 else ""
-    at = min(5, fit.basis.knots[-1])
-    share = float(np.exp(fit.basis.table[at - 1] @ stack.effect))
     return (
         f"The position effect explains held-out clicks ({per_click} in log-likelihood; {steep}): "
-        f"position {at} is examined {share:.0%} as often as the top.{rising}"
+        f"{_examined(fit)}.{rising}"
     )
+
+
+def _examined(fit: ClickFit) -> str:
+    """A lower position beside the highest that anything was shown at."""
+    first, last = int(fit.used.position.min()), fit.basis.knots[-1]
+    at = min(first + 4, last)
+    share = float(np.exp((fit.basis.table[at - 1] - fit.basis.table[first - 1]) @ fit.stack.effect))
+    top = "the top" if first == 1 else f"position {first}"
+    if share > 2:
+        return (
+            f"position {at} is examined {min(share, 99):.0f} times as often as {top}{' or more' if share > 99 else ''}"
+        )
+    return f"position {at} is examined {share:.0%} as often as {top}"
+
+
+def use_words(method: str, settings: Mapping[str, Any]) -> str:
+    """What to do."""
+    parts = ["the examination of the moved items"] if "examination" in settings else []
+    parts += [f"terms={settings['terms']!r}"] if "terms" in settings else []
+    return f"Use {method}{' with ' if parts else ''}{' and '.join(parts)}."
 
 
 def terms_words(terms: Sequence[Specification], best: Specification | None) -> str:
@@ -58,11 +94,13 @@ def terms_words(terms: Sequence[Specification], best: Specification | None) -> s
         return ""
     if best is None:
         top = max(terms, key=lambda one: one.gain)
-        return f"The control terms add nothing here (at best {top.gain:+.1f}, {top.low:+.1f} to {top.high:+.1f})."
+        interval = f"{top.gain:+.1f}, {top.low:+.1f} to {top.high:+.1f}"
+        return f"The control terms add nothing beyond chance (at best {interval})."
     name = best.name.removeprefix("position + ")
     return (
         f"The control terms {name} add {best.gain:+.1f} ({best.low:+.1f} to {best.high:+.1f}): the production ranker "
-        "used something that the features do not show."
+        "used something that the features do not show. Unless the examination is known, that something may pass for a "
+        "steeper position effect: have a few results shuffled, if you can."
     )
 
 
@@ -70,8 +108,13 @@ def moved_words(moved: Interventions | None) -> str:
     """What items say that were seen at several positions."""
     if moved is None:
         return "No item was shown at several positions, so nothing can check this by itself."
-    said = f"{moved.items:,} items were moved: their clicks alone say η = {moved.severity:.2f} ± "
-    said += f"{1.645 * moved.severity_error:.2f}"
+    said = f"{moved.items:,} items were moved: if by chance, their clicks alone say η = {moved.severity:.2f} ± "
+    said += f"{HALF * moved.severity_error:.2f}"
+    if moved.refuted:
+        return (
+            f"{said}. The model says {moved.of_model:.2f} of them, and is refuted: what put items at the top also got "
+            "them clicks, beyond what the features show."
+        )
     if moved.confirmed:
         return said + ", and the model predicts how they change."
     return said + "; too little to confirm or refute the model."
