@@ -100,7 +100,8 @@ def click_table(log: ClickLog) -> Exposures:
     if table.n_queries < 2:
         raise LogError(
             "The click model learns from which of several items was clicked, and holds queries out to choose its "
-            f"settings, but {table.n_queries} queries have clicks and more than one item. It needs two or more."
+            f"settings, but {'only one query has' if table.n_queries else 'no query has'} clicks and more than "
+            "one item. It needs two or more."
         )
     return table
 
