@@ -218,6 +218,18 @@ def test_the_standards_of_the_truth_study(
     assert won in found[2].evidence
 
 
+def test_what_is_told_the_examination_takes_no_prize(tmp_path: Path) -> None:
+    told = "full-cfc:examination=planted"
+    levels = {"naive": 0.4, "position": 0.46, "oracle": 0.6, "default": 0.55, told: 0.58}
+    plan = plan_of("truth", methods=tuple(levels), rankers=("lambdamart",), folds=1, seeds=1)
+    outcome = fill(tmp_path, plan, lambda entry: levels[entry.method])
+    places = {row["method"]: row["place"] for row in rows(outcome) if row["metric"] == "ndcg@10"}
+    assert places == {"naive": None, "position": 2, "oracle": None, "default": 1, told: None}
+    page = results([outcome])
+    assert "- made up, averaged trees, base: default closes 75 % (" in page
+    assert "of the NDCG@10 gap; position closes 30 % (" in page
+
+
 RESIDUALS = ("mean |residual|", "FK", "FK p", "r2")
 
 

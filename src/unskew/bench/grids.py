@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from unskew.bench.experiments import REFERENCES
+from unskew.bench.experiments import REFERENCES, knows_more
 from unskew.bench.outcomes import Outcome
 from unskew.bench.plan import Plan
 from unskew.bench.scales import SELF_TUNED
@@ -62,7 +62,8 @@ def caption(outcome: Outcome) -> str:
     lines = [plan.asks, f"Mean ± spread over {folds}{seeds} (split {plan.how}; preset {plan.preset})."]
     if plan.kind == "ranking":
         lines.append(
-            "Best of a ranker in bold, second underlined, the oracle apart; * the best of all, better than the best "
+            "Best of a ranker in bold, second underlined, the oracle apart (and what was told the planted examination, "
+            "if there is any); * the best of all, better than the best "
             "other method (Fisher, p < 0.05). Gap closed: from naive (0 %) to oracle (100 %) with the same ranker, and "
             "its 95 % interval; – where the oracle is not clearly above naive."
         )
@@ -141,8 +142,10 @@ def _columns(rows: Iterable[Row]) -> list[tuple[str, str]]:
     """(ranker, method), rankers together, in the order of the rows; the two references last."""
     found = list(dict.fromkeys((row["ranker"], row["method"]) for row in rows))
     rankers = list(dict.fromkeys(ranker for ranker, _ in found))
-    last = {"naive": 1, "oracle": 2}
-    return sorted(found, key=lambda column: (rankers.index(column[0]), last.get(column[1], 0)))
+    last = {"naive": 1, "oracle": 3}
+    return sorted(
+        found, key=lambda column: (rankers.index(column[0]), last.get(column[1], 2 if knows_more(column[1]) else 0))
+    )
 
 
 def _mean(row: Row | None) -> Cell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from unskew.bench.claims import OPEN, Finding
+from unskew.bench.experiments import knows_more
 from unskew.bench.grids import percent
 from unskew.bench.looks import METRIC, versus
 from unskew.bench.outcomes import Outcome
@@ -13,7 +14,6 @@ from unskew.bench.tables_times import times
 from unskew.evaluation.significance import holm
 
 _ANY = "Whatever the ranker"
-_REFERENCES = ("naive", "oracle")
 
 
 def advice(compared: Sequence[Mapping[str, str]], found: Sequence[Finding]) -> Iterator[str]:
@@ -59,7 +59,8 @@ def _methods(ranker: str, outcome: Outcome, own: Sequence[Row]) -> str:
 def _against_naive(ranker: str, outcome: Outcome) -> dict[str, str]:
     """Method → which side of naive it is on, corrected for the number of methods (Holm)."""
     setting = outcome.plan.settings[0]
-    names = [name for own, name in outcome.setting(setting) if own == ranker and name not in _REFERENCES]
+    names = [name for own, name in outcome.setting(setting) if own == ranker and not knows_more(name)]
+    names = [name for name in names if name != "naive"]
     found = {name: versus(outcome, (setting, (ranker, name)), (setting, (ranker, "naive"))) for name in names}
     known = {name: comparison for name, comparison in found.items() if comparison is not None}
     if not known:

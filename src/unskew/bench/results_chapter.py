@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -81,7 +81,7 @@ def chapter_of(outcome: Outcome) -> Chapter:
             "versions": _versions(outcome),
         },
         tables=_tables(outcome, table),
-        headlines=list(_headlines(outcome, table)) if plan.experiment == "rq1" else [],
+        headlines=list(_HEADLINES.get(plan.experiment, _none)(outcome, table)),
         compared=compared(outcome, table),
         findings=found,
         unanswered=unanswered(outcome, found),
@@ -121,7 +121,27 @@ def _tables(outcome: Outcome, table: list[Row]) -> list[str]:
     return [markdown(grid) for grid in found]
 
 
-def _headlines(outcome: Outcome, own: list[Row]) -> Iterable[str]:
+def _none(outcome: Outcome, own: list[Row]) -> Iterable[str]:
+    return ()
+
+
+def _of_default(outcome: Outcome, own: list[Row]) -> Iterable[str]:
+    """How much of the gap `default` closed in the first setting, and LightGBM's position effect beside it."""
+    first = outcome.plan.settings[0]
+    mine = {
+        row["method"]: row
+        for row in own
+        if (row["setting"], row["metric"]) == (first, METRIC) and row["gap_closed"] is not None
+    }
+    if "default" in mine:
+        rival = f"; position closes {_gap(mine['position'])}" if "position" in mine else ""
+        yield (
+            f"- {outcome.plan.data}, averaged trees, {first}: default closes {_gap(mine['default'])} of the "
+            f"{METRIC.upper()} gap{rival}."
+        )
+
+
+def _best_of_all(outcome: Outcome, own: list[Row]) -> Iterable[str]:
     """Who closed most of the gap, and how much the published method did."""
     for ranker in dict.fromkeys(row["ranker"] for row in own):
         mine = [r for r in own if r["ranker"] == ranker and r["metric"] == METRIC and r["gap_closed"] is not None]
@@ -137,6 +157,12 @@ def _headlines(outcome: Outcome, own: list[Row]) -> Iterable[str]:
 
 def _gap(row: Row) -> str:
     return f"{percent(row['gap_closed'])} ({percent(row['gap_low'])} to {percent(row['gap_high'])})"
+
+
+_HEADLINES: Mapping[str, Callable[[Outcome, list[Row]], Iterable[str]]] = {
+    "rq1": _best_of_all,
+    "truth": _of_default,
+}
 
 
 def _versions(outcome: Outcome) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.bench.experiments import knows_more
 from unskew.bench.outcomes import Column, Outcome, Sample
 from unskew.bench.published import published_figure
 from unskew.errors import DataError
@@ -31,7 +32,8 @@ def rows(outcome: Outcome) -> list[Row]:
     mean : over test queries (and seeds); sd : over the n units, one a fold and seed; queries : how many.
     gap_closed, gap_low, gap_high : of the way from naive to oracle with the same ranker, with its 95 % interval.
     p : Fisher's randomisation test against `rival`, the best of the other methods, whatever its ranker.
-    star : the best method of all, significantly better than its rival (the oracle is above the contest).
+    star : the best method of all, significantly better than its rival; the oracle is above the contest, and so
+        is what was told the examination.
     place : 1 the best of its ranker, 2 the second best.
     published : the paper's figure, if the data set is one of its own.
     """
@@ -83,7 +85,9 @@ class _Contest:
         self.metric = metric
         # What is not measured by query (residuals) is no contest.
         self.samples = {column: sample for column, sample in samples.items() if metric in sample.per_query}
-        self.means = {column: sample.mean(metric) for column, sample in self.samples.items() if column[1] != "oracle"}
+        self.means = {
+            column: sample.mean(metric) for column, sample in self.samples.items() if not knows_more(column[1])
+        }
         self.order = sorted(self.means, key=lambda column: -self.means[column])
 
     @property
@@ -110,7 +114,7 @@ class _Contest:
             return _NO_GAP
 
     def rival(self, column: Column) -> Column | None:
-        """The best of the other methods, whatever its ranker; the oracle has none."""
+        """The best of the other methods, whatever its ranker; what is above the contest has none."""
         if column not in self.order:
             return None
         return next((other for other in self.order if other[1] != column[1]), None)

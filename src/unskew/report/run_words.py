@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unskew.bench.experiments import knows_more
 from unskew.report.run_figures import HEADLINE
 from unskew.report.words import count, gap_words, listed, number, percent
 
@@ -20,7 +21,7 @@ def answer(rows: Sequence[Row], *, kind: str = "ranking") -> tuple[str, ...]:
     if kind != "ranking":
         return _values(rows)
     kept = [row for row in rows if row["metric"] == HEADLINE]
-    contest = [row for row in kept if row["method"] != "oracle"]
+    contest = [row for row in kept if not knows_more(row["method"])]
     if not contest:
         return ("Nothing has been measured yet.",)
     settings = list(dict.fromkeys(row["setting"] for row in contest))
