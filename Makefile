@@ -75,7 +75,8 @@ endif
 ifneq ($(MQ2008),)
 	$(call BENCH,referee truth hidden --data $(MQ2008) --max-grade 2)
 endif
-	$(call BENCH,truth hidden --data synthetic:2000)
+	$(call BENCH,truth --data synthetic:500)
+	$(call BENCH,hidden --folds 1 --data synthetic:2000)
 	$(BIN)/unskew bench results $(TRUTH) --keep results -o RESULTS.md
 
 # simulate, fit, rank, evaluate on the judged data in $(DATA): what was typed and printed, as docs/journey.md.

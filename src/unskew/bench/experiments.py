@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from unskew.bench.cells import Cell
@@ -105,7 +105,9 @@ def knows_more(method: str) -> bool:
     return method == "oracle" or f"examination={PLANTED}" in method
 
 
-_HIDDEN_METHODS = ("naive", "oracle", "cfc", "full-cfc", *_TERMS, _TOLD, f"{_TOLD}:terms=shift", "default", "position")
+# Where items move from session to session a log has many more rows, so fewer methods are compared there.
+_FEWER_HIDDEN = ("naive", "oracle", "full-cfc", _TOLD, f"{_TOLD}:terms=shift", "default", "position")
+_HIDDEN_METHODS = (*_FEWER_HIDDEN, *_TERMS, "cfc")
 _TRUTH_TREES = (
     *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "default", "pijd", "paird", "position")),
     "xgb-unbiased/xgboost",
@@ -121,7 +123,11 @@ _ONE_T = {"transformation": "minmax"}
 
 # A planted confounder: one item in five was moved far, up or down, for a reason that also moves clicks.
 MOVED_FAR = "a few moved far, with reason"
-_CONFOUNDED = Setting(MOVED_FAR, Cell(shock=6.0, shock_share=0.2, shock_moves_clicks=True))
+_CONFOUNDED: Mapping[str, Any] = {"shock": 6.0, "shock_share": 0.2, "shock_moves_clicks": True}
+
+
+def _hidden(name: str, methods: tuple[str, ...] | None = None, **cell: Any) -> Setting:
+    return Setting(name, Cell(**cell), _ONE_T, methods)
 
 
 def _truth(name: str, *, neural: bool = False, **cell: Any) -> Setting:
@@ -234,7 +240,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             (
                 Setting("eta=0", Cell(eta=0.0)),
                 Setting("eta=1"),
-                _CONFOUNDED,
+                Setting(MOVED_FAR, Cell(**_CONFOUNDED)),
                 Setting("eta=1, T permuted", options={"placebo": True}),
             ),
             ("default",),
@@ -248,21 +254,27 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "hidden",
             "Do control terms earn their keep when the logging policy knew more than the learner?",
             (
-                Setting("nothing hidden"),
-                *(Setting(f"hidden={n}", Cell(hidden=n)) for n in (2, 4, 8)),
-                Setting("shock", Cell(shock=1.0)),
-                Setting("shock moves clicks", Cell(shock=1.0, shock_moves_clicks=True)),
-                Setting(
-                    "shock per session moves clicks", Cell(shock=1.0, shock_moves_clicks=True, shock_per="session")
+                _hidden("nothing hidden"),
+                *(_hidden(f"hidden={n}", hidden=n) for n in (2, 4, 8)),
+                _hidden("shock", shock=1.0),
+                _hidden("shock moves clicks", shock=1.0, shock_moves_clicks=True),
+                _hidden(
+                    "shock per session moves clicks",
+                    _FEWER_HIDDEN,
+                    shock=1.0,
+                    shock_moves_clicks=True,
+                    shock_per="session",
                 ),
-                _CONFOUNDED,
-                Setting(f"{MOVED_FAR}, and swaps", replace(_CONFOUNDED.cell, landmarks=LANDMARKS)),
+                _hidden(MOVED_FAR, **_CONFOUNDED),
+                _hidden(f"{MOVED_FAR}, and swaps", _FEWER_HIDDEN, **_CONFOUNDED, landmarks=LANDMARKS),
             ),
             _HIDDEN_METHODS,
             ("lambdamart",),
             smoke=(*_SMOKE, "full-cfc/lambdamart", "full-cfc:terms=shift/lambdamart"),
             folds=5,
             seeds=3,
+            tries=1,
+            average=4,
         ),
         Experiment(
             "truth",
