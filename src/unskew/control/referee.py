@@ -15,46 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._options import Preset
-from unskew._segments import IntArray
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
 from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
-from unskew.control.conditional import fit_linear
+from unskew.control.evidence import Budget, Specification, compare, interval
 from unskew.control.interventions import Interventions, MovedItems
 from unskew.control.known_examination import Examination, known_examination
-from unskew.control.referee_words import Specification, moved_words, position_words, terms_words, use_words
-from unskew.control.stack import PRIORS, Stack, cross_stack
-from unskew.control.term_columns import TermColumns
-from unskew.control.term_source import TermsName, TermSource
+from unskew.control.referee_words import moved_words, position_words, terms_words, use_words
+from unskew.control.stack import Stack, cross_stack
+from unskew.control.term_source import TermsName
+from unskew.control.term_trials import try_terms
 from unskew.control.transformations import PAPER_TRANSFORMATIONS
 from unskew.data.clicks import ClickLog
-from unskew.evaluation.bootstrap import bootstrap_means
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What the referee may spend, whatever the size of the log.
-
-    queries, rows : the most that it looks at, drawn at random; a row is an item at a position. folds : held-out parts.
-    rounds : trees of every model.
-    resamples : of the bootstrap; error : the share of logs without control effects in which some are announced.
-    """
-
-    queries: int = 2_000
-    rows: int = 300_000
-    folds: int = 4
-    rounds: int = 300
-    resamples: int = 2_000
-    error: float = 0.05
-
-
-# Queries with clicks below which nothing is announced.
-LEAST = 10
-# How strongly control terms are shrunk, times their own penalty; leaving them out altogether is tried as well.
-RIDGES = (3_000.0, 300.0, 30.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -123,35 +98,18 @@ def judge_log(
     known = known_examination(examination, log.longest_list)
     whole = click_table(log)
     table = _within(whole, budget, seed)
-    shared: dict[str, Any] = {}
-    fit, plain = (
-        fit_clicks(
-            log,
-            table=table,
-            position=position,
-            examination=known if position else None,
-            folds=budget.folds,
-            settings=settings,
-            seed=seed,
-            threads=threads,
-            shared=shared,
-        )
-        for position in (True, False)
-    )
+    fit, plain = _with_and_without(log, table, known, settings, budget, seed, threads)
     scores, stacks = _held_out(fit)
-    clicks = QueryClicks.of(fit.used)
-    by_query = clicks.log_likelihood(scores)
     without = QueryClicks.of(plain.used).log_likelihood(_held_out(plain)[0])
+    gain = QueryClicks.of(fit.used).log_likelihood(scores) - without
     nothing = Specification("none", float(without.sum()))
-    position = _compare("position", by_query - without, nothing, budget, share=budget.error / 2, seed=seed)
-    table_of = [nothing, position]
-    tried: list[tuple[TermsName, str]] = [(kind, "minmax") for kind in ("T", "shift") if kind in terms]
-    if "phi" in terms:
-        tried += [("phi", transformation) for transformation in transformations]
-    if tried and (fit.basis.size or known is not None):
-        table_of.extend(_try_terms(log, fit, tried, position, placebo, budget, seed))
+    position = compare("position", gain, nothing, budget, share=budget.error / 2, seed=seed)
     moved, told = _moved(fit, stacks, budget, seed), None
+    tried: list[tuple[TermsName, str]] = [(kind, "minmax") for kind in ("T", "shift") if kind in terms]
+    tried += [("phi", transformation) for transformation in transformations if "phi" in terms]
+    found: list[Specification] = []
     if moved is not None and moved.refuted:
+        # Terms beside a refuted effect mean nothing; they are tried beside the moved items' examination.
         told = judge_log(
             log,
             examination=_of_moved(fit, log.longest_list),
@@ -163,8 +121,10 @@ def judge_log(
             seed=seed,
             threads=threads,
         )
+    elif tried and (fit.basis.size or known is not None):
+        found = try_terms(log, fit, tried, position, placebo, budget, seed)
     same = table is whole and settings == wanted
-    return _verdict(fit, tuple(table_of), moved, told, budget, same=same, given=known)
+    return _verdict(fit, (nothing, position, *found), moved, told, budget, same=same, given=known)
 
 
 def recommend(
@@ -189,6 +149,33 @@ def recommend(
     return judge_log(log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads)
 
 
+def _with_and_without(
+    log: ClickLog,
+    table: Exposures,
+    known: Floats | None,
+    settings: TreeSettings,
+    budget: Budget,
+    seed: int,
+    threads: int,
+) -> list[ClickFit]:
+    """The click model with a position effect (or the known examination), and the one that sees all positions alike."""
+    shared: dict[str, Any] = {}
+    return [
+        fit_clicks(
+            log,
+            table=table,
+            position=position,
+            examination=known if position else None,
+            folds=budget.folds,
+            settings=settings,
+            seed=seed,
+            threads=threads,
+            shared=shared,
+        )
+        for position in (True, False)
+    ]
+
+
 def _within(table: Exposures, budget: Budget, seed: int) -> Exposures:
     """The table, or as many of its queries, drawn at random, as the budget allows; two at the least."""
     if table.n_queries <= budget.queries and len(table) <= budget.rows:
@@ -203,106 +190,6 @@ def _held_out(fit: ClickFit) -> tuple[Floats, list[Stack]]:
     return cross_stack(fit.basis, fit.used.position, clicks, fit.parts, fold)
 
 
-def _try_terms(
-    log: ClickLog,
-    fit: ClickFit,
-    tried: Sequence[tuple[TermsName, str]],
-    position: Specification,
-    placebo: bool,
-    budget: Budget,
-    seed: int,
-) -> list[Specification]:
-    """Control terms beside the parts and the position effect, which is estimated anew with them."""
-    source, beside = TermSource(log, seed), _Beside.of(fit)
-    found = []
-    for kind, transformation in tried:
-        make = source.maker(kind, transformation, permuted=seed if placebo else None)
-        reached = beside.with_terms(make(fit.used, fit.place.held_out[fit.sample.rows]))
-        name = f"position + {f'Φ({transformation})' if kind == 'phi' else kind}"
-        # Of several that mean nothing one may look good: they share the error.
-        share = budget.error / len(tried)
-        found.append(_compare(name, reached - beside.likelihood, position, budget, share=share, seed=seed))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Beside:
-    """The position effect and the parts of a fit as one linear model, which control terms are put beside.
-
-    columns : (n, p); centre, penalty : (p,) their prior; by_fold : coefficients fitted without the fold's queries.
-    likelihood : (queries,) of held-out clicks, without any terms.
-    """
-
-    clicks: QueryClicks
-    fold: IntArray
-    columns: npt.NDArray[np.float32]
-    centre: Floats
-    penalty: Floats
-    by_fold: tuple[Floats, ...]
-    likelihood: Floats
-
-    @classmethod
-    def of(cls, fit: ClickFit) -> _Beside:
-        clicks, fold = QueryClicks.of(fit.used), fit.fold[fit.sample.queries]
-        names = [name for name, weight in fit.stack.weights.items() if weight != 0]
-        parts = [fit.parts[name][:, None] for name in names]
-        columns = np.hstack([fit.basis.columns(fit.used.position), *parts]).astype(np.float32)
-        centre = np.r_[np.zeros(fit.basis.size), [PRIORS[name].expected for name in names]]
-        penalty = np.r_[fit.basis.penalty(fit.stack.bend), [PRIORS[name].spread ** -2.0 for name in names]]
-        by_fold, likelihood = [], np.zeros(len(fold))
-        for k in range(int(fold.max()) + 1):
-            model = fit_linear(columns, clicks.without(fold == k), penalty=penalty, centre=centre, tolerance=0.05)
-            by_fold.append(model.coefficients)
-            likelihood[fold == k] = clicks.log_likelihood(columns @ model.coefficients)[fold == k]
-        return cls(clicks, fold, columns, centre, penalty, tuple(by_fold), likelihood)
-
-    def with_terms(self, terms: TermColumns) -> Floats:
-        """(queries,) held-out log-likelihood; how much h is shrunk is what the queries of other folds would choose."""
-        fixed = self.columns.shape[1]
-        columns = np.empty((len(self.columns), fixed + terms.size), dtype=np.float32)
-        columns[:, :fixed] = self.columns
-        terms.fill(columns[:, fixed:], np.arange(len(columns)))
-        centre = np.r_[self.centre, np.zeros(terms.size)]
-        path = np.zeros((1 + len(RIDGES), len(self.fold)))
-        path[0] = self.likelihood
-        for k, known in enumerate(self.by_fold):
-            training, mine, start = self.clicks.without(self.fold == k), self.fold == k, np.r_[known, centre[fixed:]]
-            for i, ridge in enumerate(RIDGES, start=1):
-                penalty = np.r_[self.penalty, ridge * terms.penalty(1.0)]
-                start = fit_linear(
-                    columns, training, penalty=penalty, centre=centre, start=start, tolerance=0.05
-                ).coefficients
-                path[i, mine] = self.clicks.log_likelihood(columns @ start)[mine]
-        return _honest(path, self.fold)
-
-
-def _honest(path: Floats, fold: npt.NDArray[np.integer]) -> Floats:
-    """(queries,) log-likelihood at the setting (first axis) that the queries of the other folds would choose."""
-    reached = np.empty(path.shape[1])
-    for k in range(int(fold.max()) + 1):
-        mine = fold == k
-        best = int(np.argmax(path[:, ~mine].sum(axis=1)))
-        reached[mine] = path[best, mine]
-    return reached
-
-
-def _compare(
-    name: str, gain: Floats, against: Specification, budget: Budget, *, share: float, seed: int
-) -> Specification:
-    """A line of the table; `gain` is by query, `share` the chance of a lower bound above 0 when nothing is there."""
-    low, high = _interval(gain, budget, share, seed)
-    total = float(gain.sum())
-    return Specification(name, against.log_likelihood + total, against.name, total, low, high)
-
-
-def _interval(gain: Floats, budget: Budget, share: float, seed: int) -> tuple[float, float]:
-    sums = bootstrap_means(gain[:, None], resamples=budget.resamples, seed=seed)[:, 0] * len(gain)
-    low, high = np.quantile(sums, [share, 1 - share])
-    if len(gain) < LEAST:  # a handful of queries resampled looks surer than it is
-        low, high = min(low, 0.0), max(high, 0.0)
-    return float(low), float(high)
-
-
 def _moved(fit: ClickFit, stacks: list[Stack], budget: Budget, seed: int) -> Interventions | None:
     table = fit.used
     moved = MovedItems.of(table)
@@ -312,7 +199,7 @@ def _moved(fit: ClickFit, stacks: list[Stack], budget: Budget, seed: int) -> Int
     effects = np.array([stack.effect for stack in stacks])
     effect = np.einsum("nj,nj->n", fit.basis.columns(table.position), effects[fold])
     gain = moved.gain_by_query(table, effect)
-    low, high = _interval(gain, budget, budget.error / 2, seed)
+    low, high = interval(gain, budget, budget.error / 2, seed)
     severity, error = moved.severity(table)
     of_model = moved.severity_of(table, fit.basis.columns(table.position) @ fit.stack.effect)
     return Interventions(
@@ -350,9 +237,9 @@ def _verdict(
     best = max((one for one in terms if one.found and method != "naive"), key=lambda one: one.gain, default=None)
     settings: dict[str, Any] = {} if best is None else _settings_of(best.name)
     checked = "" if given is not None else moved_words(moved)
-    lines = [position_words(fit, position, given=given is not None), terms_words(terms, best), checked]
+    about_terms = terms_words(terms, best, given=given is not None)
+    lines = [position_words(fit, position, given=given is not None), about_terms, checked]
     if told is not None:
-        # Terms that were tried beside a refuted effect mean nothing.
         lines = [lines[0], checked, told.about_terms]
         table = (*table[:2], *(one.beside("moved items") for one in told.specifications[1:]))
         settings = {"examination": told.given, **told.settings}
@@ -370,7 +257,7 @@ def _verdict(
         budget=budget,
         fit=fit if same else None,
         given=None if given is None else tuple(given.tolist()),
-        about_terms=terms_words(terms, best),
+        about_terms=about_terms,
     )
 
 

@@ -1,47 +1,18 @@
-"""What the referee compares, and its findings in words."""
+"""The referee's findings in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from unskew.control.click_fit import ClickFit
+from unskew.control.evidence import Specification
 from unskew.control.interventions import Interventions
 
-# What a single parameter brings by overfitting (Akaike); less than that is not worth any, however sure it is.
-LEAST_GAIN = 1.0
 # Standard errors of half a 95 % interval.
 HALF = 1.96
-
-
-@dataclass(frozen=True)
-class Specification:
-    """A specification and what it adds to the one it is compared with.
-
-    log_likelihood : of held-out clicks; gain, low, high : what it adds to `against`, with its interval. Control terms
-        are tried beside a position effect whose bends are held fixed, and have the likelihood of `position` and their
-        gain.
-    """
-
-    name: str
-    log_likelihood: float
-    against: str | None = None
-    gain: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-
-    @property
-    def found(self) -> bool:
-        """Whether it predicts held-out clicks better, beyond chance."""
-        return self.low > 0 and self.gain >= LEAST_GAIN
-
-    def beside(self, what: str) -> Specification:
-        """The same under another name of the effect that it stands beside."""
-        against = self.against if self.against is None else self.against.replace("position", what)
-        return replace(self, name=self.name.replace("position", what), against=against)
 
 
 def position_words(fit: ClickFit, position: Specification, *, given: bool = False) -> str:
@@ -88,8 +59,8 @@ def use_words(method: str, settings: Mapping[str, Any]) -> str:
     return f"Use {method}{' with ' if parts else ''}{' and '.join(parts)}."
 
 
-def terms_words(terms: Sequence[Specification], best: Specification | None) -> str:
-    """What the control terms add."""
+def terms_words(terms: Sequence[Specification], best: Specification | None, *, given: bool = False) -> str:
+    """What the control terms add, beside an estimated position effect or a given examination."""
     if not terms:
         return ""
     if best is None:
@@ -97,10 +68,15 @@ def terms_words(terms: Sequence[Specification], best: Specification | None) -> s
         interval = f"{top.gain:+.1f}, {top.low:+.1f} to {top.high:+.1f}"
         return f"The control terms add nothing beyond chance (at best {interval})."
     name = best.name.removeprefix("position + ")
-    return (
+    said = (
         f"The control terms {name} add {best.gain:+.1f} ({best.low:+.1f} to {best.high:+.1f}): the production ranker "
-        "used something that the features do not show. Unless the examination is known, that something may pass for a "
-        "steeper position effect: have a few results shuffled, if you can."
+        "used something that the features do not show."
+    )
+    if given:
+        return said
+    return (
+        f"{said} Part of it may still pass for a steeper position effect, unless the examination is known: have a few "
+        "results shuffled, if you can."
     )
 
 
