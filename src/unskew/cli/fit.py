@@ -172,7 +172,7 @@ def _candidates(fitted: Fitted) -> Table:
 def _curve(fitted: Fitted) -> Table:
     bias = fitted.method.bias_
     assert bias is not None
-    table = Table(title="Estimated examination by position", box=None, pad_edge=False, header_style="dim")
+    table = Table(title="Examination", box=None, pad_edge=False, header_style="dim")
     for name in ("position", "examined", *([f"{bias.confidence:.0%} interval"] if bias.low is not None else [])):
         table.add_column(name, justify="right")
     for i, position in enumerate(bias.position):
