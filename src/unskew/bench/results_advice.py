@@ -59,8 +59,8 @@ def _methods(ranker: str, outcome: Outcome, own: Sequence[Row]) -> str:
 def _against_naive(ranker: str, outcome: Outcome) -> dict[str, str]:
     """Method → which side of naive it is on, corrected for the number of methods (Holm)."""
     setting = outcome.plan.settings[0]
-    names = [name for own, name in outcome.setting(setting) if own == ranker and not knows_more(name)]
-    names = [name for name in names if name != "naive"]
+    learners = (name for own, name in outcome.setting(setting) if own == ranker and not knows_more(name))
+    names = [name for name in learners if name != "naive"]
     found = {name: versus(outcome, (setting, (ranker, name)), (setting, (ranker, "naive"))) for name in names}
     known = {name: comparison for name, comparison in found.items() if comparison is not None}
     if not known:

@@ -92,7 +92,7 @@ def _specifications(verdict: Verdict) -> Table:
     for name in ("log-likelihood", "gain", "95 % interval"):
         table.add_column(name, justify="right")
     if len(verdict.specifications) > 2:
-        table.caption = "The intervals of control terms are wider: all of them together hold in 95 % of logs."
+        table.caption = "Those of control terms are wider: where none adds anything, 95 % of logs announce none."
     for one in verdict.specifications:
         gain = "" if one.against is None else f"{one.gain:+.1f}"
         interval = "" if one.against is None else f"{one.low:+.1f} to {one.high:+.1f}"
