@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 DATA   ?= ../shared/data
 
-.PHONY: setup demo test lint types unit test-realdata bench bench-scale reproduce truth journey clean
+.PHONY: setup demo test lint types unit test-realdata bench bench-scale reproduce truth tried journey clean
 
 setup: $(STAMP)
 
@@ -78,6 +78,11 @@ endif
 	$(call BENCH,truth --data synthetic:500)
 	$(call BENCH,hidden --folds 1 --data synthetic:2000)
 	$(BIN)/unskew bench results $(TRUTH) --keep results -o RESULTS.md
+
+# Changes to the full control function, on the half of MQ2007 that may be looked at, as docs/tried.md: half an hour.
+tried: setup
+	$(if $(MQ2007),,$(error no judged data in $(DATA): make tried DATA=<folder with mq2007*.txt.xz>))
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.tried $(MQ2007) --max-grade 2 --half development --out docs/tried.md
 
 # simulate, fit, rank, evaluate on the judged data in $(DATA): what was typed and printed, as docs/journey.md.
 journey: setup
