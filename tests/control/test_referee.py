@@ -67,7 +67,7 @@ def test_a_hidden_confounder_is_found_and_a_placebo_is_not() -> None:
     log = _world(1, hidden=1.5, queries=250)
     found = _judge(log, terms=("T",))
     assert found["position + T"].found
-    assert found.settings == {"terms": "T", "transformation": "minmax"}
+    assert found.settings["terms"] == "shift"  # one control variable, in the metric of the position effect
     placebos = [_judge(log, terms=("T",), placebo=True, seed=seed)["position + T"] for seed in range(2)]
     assert sum(placebo.found for placebo in placebos) <= 1
     assert all(placebo.gain < found["position + T"].gain / 2 for placebo in placebos)
@@ -92,7 +92,9 @@ def test_items_moved_by_hand_stand_out_inside_their_query() -> None:
     )
     verdict = _judge(log, terms=("T", "shift"))
     assert verdict["position + shift"].found
-    assert verdict.settings == {"terms": "shift"}
+    assert verdict.settings["terms"] == "shift"
+    assert verdict.settings["examination"][4] == pytest.approx(5 ** (-verdict.severity / 2), rel=0.3)
+    assert verdict.text.endswith("Use full-cfc with half of the position effect and terms='shift'.")
     assert verdict["position + shift"].gain > 2 * verdict["position + T"].gain
     assert not _judge(log, terms=("shift",), placebo=True)["position + shift"].found
 

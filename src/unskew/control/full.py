@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import lightgbm as lgb
 import numpy as np
+import numpy.typing as npt
 
 from unskew._options import Preset, TuneOn
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
@@ -34,13 +35,15 @@ from unskew.method import Candidate, Method, Outcome, PositionCurve
 from unskew.rankers.base import RankerState
 from unskew.rankers.lambdamart import named_text
 
+Floats = npt.NDArray[np.float64]
+
 
 class FullControlFunction(Method):
     """The full control function: a click model whose relevance part is the ranker.
 
     ranker : "lambdamart" (trees) or "dnn" (a neural ranker).
     terms : None, "T" (the transformed residual), "phi" (Φ, residual by feature), "shift" (how far above the expected
-        place an item stood) or "auto" (what the referee finds).
+        place an item stood) or "auto": those that the referee finds, and the examination it then takes.
     transformation : T of the terms; with terms="auto" the referee chooses it too.
     examination : the chance of being looked at by position, 1 first, if an experiment has told; else it is estimated.
         Without it control terms are told from the position effect by the shape of h alone, which may fail.
@@ -93,11 +96,11 @@ class FullControlFunction(Method):
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._check_settings()
         log_of, ready = self.__dict__.pop("_ready", (None, None))
-        terms, found = self._terms(log)
+        terms, known, found = self._what_is_known(log)
         if self.ranker == "dnn":
-            return self._learn_net(log, terms, found)
+            return self._learn_net(log, terms, known, found)
         started = time.perf_counter()
-        fit = self.clicks_ = self._fit_clicks(log, terms, ready if log_of is log else None)
+        fit = self.clicks_ = self._fit_clicks(log, terms, known, ready if log_of is log else None)
         seconds = time.perf_counter() - started
         names = log.data.feature_names
         ranker = Forest(fit.forest(names))
@@ -105,7 +108,7 @@ class FullControlFunction(Method):
         return Outcome(
             ranker=ranker,
             state=ranker.state(names),
-            bias=self._curve(fit.basis, fit.stack, log),
+            bias=self._curve(fit.basis, fit.stack, log, known),
             candidates=[Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)],
             extra={**facts(fit), **found},
         )
@@ -115,7 +118,9 @@ class FullControlFunction(Method):
         self._ready = log, fit
         return self
 
-    def _learn_net(self, log: ClickLog, terms: TermMaker | None, found: dict[str, Any]) -> Outcome:
+    def _learn_net(
+        self, log: ClickLog, terms: TermMaker | None, known: Floats | None, found: dict[str, Any]
+    ) -> Outcome:
         require_extra("torch", "neural", "The ranker 'dnn'")
         if log.data.has_missing:
             raise FeatureError(
@@ -125,7 +130,7 @@ class FullControlFunction(Method):
 
         fit = fit_net_clicks(
             log,
-            examination=known_examination(self.examination, log.longest_list),
+            examination=known,
             terms=terms,
             preset=self.preset,
             folds=self.folds,
@@ -135,7 +140,7 @@ class FullControlFunction(Method):
         return Outcome(
             ranker=fit.ranker,
             state=fit.ranker.state(log.data.feature_names),
-            bias=self._curve(fit.sample.basis, fit.stack, log),
+            bias=self._curve(fit.sample.basis, fit.stack, log, known),
             candidates=fit.candidates,
             extra={
                 **_of_position(fit.sample.basis, fit.stack),
@@ -145,8 +150,7 @@ class FullControlFunction(Method):
             },
         )
 
-    def _curve(self, basis: PositionBasis, stack: Stack, log: ClickLog) -> PositionCurve:
-        known = known_examination(self.examination, log.longest_list)
+    def _curve(self, basis: PositionBasis, stack: Stack, log: ClickLog, known: Floats | None) -> PositionCurve:
         if known is not None:
             return PositionCurve(np.arange(1, len(known) + 1), known)
         return position_curve(
@@ -158,12 +162,14 @@ class FullControlFunction(Method):
             first=int(log.position.min()),
         )
 
-    def _fit_clicks(self, log: ClickLog, terms: TermMaker | None, ready: ClickFit | None) -> ClickFit:
-        if ready is not None and terms is None and self.examination is None:
+    def _fit_clicks(
+        self, log: ClickLog, terms: TermMaker | None, known: Floats | None, ready: ClickFit | None
+    ) -> ClickFit:
+        if ready is not None and terms is None and known is None:
             return ready
         return fit_clicks(
             log,
-            examination=known_examination(self.examination, log.longest_list),
+            examination=known,
             terms=terms,
             folds=self.folds,
             settings=PRESETS[self.preset],
@@ -171,10 +177,10 @@ class FullControlFunction(Method):
             threads=threads_of(self.n_jobs),
         )
 
-    def _terms(self, log: ClickLog) -> tuple[TermMaker | None, dict[str, Any]]:
-        """What makes the control columns: those asked for, or what the referee finds to add something, and says."""
-        kind, transformation, found = self.terms, self.transformation, {}
-        if kind == "auto":
+    def _what_is_known(self, log: ClickLog) -> tuple[TermMaker | None, Floats | None, dict[str, Any]]:
+        """What makes the control columns, the examination, and what the referee said, where it was asked for them."""
+        asked, found = {name: getattr(self, name) for name in ("terms", "transformation", "examination")}, {}
+        if self.terms == "auto":
             from unskew.control.referee import recommend
 
             verdict = recommend(
@@ -185,10 +191,12 @@ class FullControlFunction(Method):
                 n_jobs=self.n_jobs,
             )
             found = {"referee": verdict.to_dict()}
-            kind, transformation = verdict.settings.get("terms"), verdict.settings.get("transformation", transformation)
-        if kind is None:
-            return None, found
-        return TermSource(log, self.random_state, self.n_jobs).maker(kind, transformation), found
+            asked |= {"terms": None, **verdict.settings}
+        known = known_examination(asked["examination"], log.longest_list)
+        if asked["terms"] is None:
+            return None, known, found
+        source = TermSource(log, self.random_state, self.n_jobs)
+        return source.maker(asked["terms"], asked["transformation"]), known, found
 
     def _judged(self, ranker: Forest, validation: ClickLog | RankingData | None) -> float | None:
         if validation is None:

@@ -58,6 +58,11 @@ class Interventions:
         """Whether the model's η and theirs differ by more than chance explains."""
         return abs(self.of_model - self.severity) > FAR * math.hypot(self.severity_error, self.model_error)
 
+    @property
+    def overrules(self) -> bool:
+        """Whether they refute the model and say less than it, as items moved by chance do where a ranker knew more."""
+        return self.refuted and self.severity < self.of_model
+
     def to_dict(self) -> dict[str, Any]:
         return {**self.__dict__, "confirmed": self.confirmed, "refuted": self.refuted}
 

@@ -19,6 +19,7 @@ from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
 from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
+from unskew.control.confounded import bounded, taken_examination
 from unskew.control.evidence import Budget, Specification, compare, interval
 from unskew.control.interventions import Interventions, MovedItems
 from unskew.control.known_examination import Examination, known_examination
@@ -108,8 +109,11 @@ def judge_log(
     tried: list[tuple[TermsName, str]] = [(kind, "minmax") for kind in ("T", "shift") if kind in terms]
     tried += [("phi", transformation) for transformation in transformations if "phi" in terms]
     found: list[Specification] = []
-    if moved is not None and moved.refuted:
+    if tried and (fit.basis.size or known is not None) and not (moved is not None and moved.overrules):
+        found = try_terms(log, fit, tried, position, placebo, budget, seed)
+    if moved is not None and moved.refuted and not any(one.found for one in found):
         # Terms beside a refuted effect mean nothing; they are tried beside the moved items' examination.
+        found = []
         told = judge_log(
             log,
             examination=_of_moved(fit, log.longest_list),
@@ -121,10 +125,10 @@ def judge_log(
             seed=seed,
             threads=threads,
         )
-    elif tried and (fit.basis.size or known is not None):
-        found = try_terms(log, fit, tried, position, placebo, budget, seed)
     same = table is whole and settings == wanted
-    return _verdict(fit, (nothing, position, *found), moved, told, budget, same=same, given=known)
+    return _verdict(
+        fit, (nothing, position, *found), moved, told, budget, same=same, given=known, longest=log.longest_list
+    )
 
 
 def recommend(
@@ -230,20 +234,24 @@ def _verdict(
     *,
     same: bool,
     given: Floats | None,
+    longest: int,
 ) -> Verdict:
     """The findings in words, and what follows from them; `told` is the verdict beside the moved items' examination."""
     _, position, *terms = table
     method = "full-cfc" if position.found or given is not None or told is not None else "naive"
     best = max((one for one in terms if one.found and method != "naive"), key=lambda one: one.gain, default=None)
     settings: dict[str, Any] = {} if best is None else _settings_of(best.name)
-    checked = "" if given is not None else moved_words(moved)
-    about_terms = terms_words(terms, best, given=given is not None)
+    half = best is not None and given is None and bounded(fit)
+    checked = "" if given is not None else moved_words(moved, by_chance=not half)
+    if half:
+        settings = {"terms": "shift", "examination": taken_examination(fit, longest)}
+    about_terms = terms_words(terms, best, sure=not half)
     lines = [position_words(fit, position, given=given is not None), about_terms, checked]
     if told is not None:
         lines = [lines[0], checked, told.about_terms]
         table = (*table[:2], *(one.beside("moved items") for one in told.specifications[1:]))
         settings = {"examination": told.given, **told.settings}
-    lines.append(use_words(method, settings))
+    lines.append(use_words(method, settings, of_moved=told is not None))
     return Verdict(
         method=method,
         settings=settings,

@@ -52,15 +52,16 @@ def _examined(fit: ClickFit) -> str:
     return f"position {at} is examined {share:.0%} as often as {top}"
 
 
-def use_words(method: str, settings: Mapping[str, Any]) -> str:
-    """What to do."""
-    parts = ["the examination of the moved items"] if "examination" in settings else []
+def use_words(method: str, settings: Mapping[str, Any], *, of_moved: bool) -> str:
+    """What to do; `of_moved` where the examination is that of the moved items."""
+    told = "the examination of the moved items" if of_moved else "half of the position effect"
+    parts = [told] if "examination" in settings else []
     parts += [f"terms={settings['terms']!r}"] if "terms" in settings else []
     return f"Use {method}{' with ' if parts else ''}{' and '.join(parts)}."
 
 
-def terms_words(terms: Sequence[Specification], best: Specification | None, *, given: bool = False) -> str:
-    """What the control terms add, beside an estimated position effect or a given examination."""
+def terms_words(terms: Sequence[Specification], best: Specification | None, *, sure: bool) -> str:
+    """What the control terms add; `sure` where something else than the model says what examination is."""
     if not terms:
         return ""
     if best is None:
@@ -72,25 +73,27 @@ def terms_words(terms: Sequence[Specification], best: Specification | None, *, g
         f"The control terms {name} add {best.gain:+.1f} ({best.low:+.1f} to {best.high:+.1f}): the production ranker "
         "used something that the features do not show."
     )
-    if given:
+    if sure:
         return said
     return (
-        f"{said} Part of it may still pass for a steeper position effect, unless the examination is known: have a few "
-        "results shuffled, if you can."
+        f"{said} The same may have steepened the position effect, and nothing here tells by how much: examination lies "
+        "between none and all of it, and the middle is taken. Have a few results shuffled, if you can."
     )
 
 
-def moved_words(moved: Interventions | None) -> str:
-    """What items say that were seen at several positions."""
+def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
+    """What items say that were seen at several positions; not `by_chance` where terms were found beside the effect."""
     if moved is None:
         return "No item was shown at several positions, so nothing can check this by itself."
     said = f"{moved.items:,} items were moved: if by chance, their clicks alone say η = {moved.severity:.2f} ± "
     said += f"{HALF * moved.severity_error:.2f}"
+    if not by_chance:
+        return f"{said}; no less than the model beyond chance, so that it cannot be relied upon that chance moved them."
     if moved.refuted:
-        return (
-            f"{said}. The model says {moved.of_model:.2f} of them, and is refuted: what put items at the top also got "
-            "them clicks, beyond what the features show."
-        )
+        why = "clicks fall faster with position than it says"
+        if moved.overrules:
+            why = "what put items at the top also got them clicks, beyond what the features show"
+        return f"{said}. The model says {moved.of_model:.2f} of them, and is refuted: {why}."
     if moved.confirmed:
         return said + ", and the model predicts how they change."
     return said + "; too little to confirm or refute the model."

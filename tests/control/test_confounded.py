@@ -1,0 +1,81 @@
+"""Control terms were found: how much of the position effect is then taken for examination, and what that brings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
+from unskew.control.confounded import TAKEN, bounded, taken_examination
+from unskew.control.full import FullControlFunction
+from unskew.data.clicks import ClickLog
+from unskew.data.ranking import RankingData
+from unskew.evaluation.metrics import per_query
+from unskew.recommended import Recommended
+from unskew.registry import make_method
+from unskew.simulation.log import simulate
+from unskew.simulation.synthetic import synthetic_collection
+
+LENGTH = 15
+
+
+def _split(queries: int, seed: int, **shape: int) -> tuple[RankingData, RankingData]:
+    """Queries to learn from and queries to test on."""
+    data = synthetic_collection(queries, seed=seed, **shape)
+    first = np.arange(data.n_queries) < 0.7 * queries
+    return data.take_queries(first), data.take_queries(~first)
+
+
+def _confounded(data: RankingData, **options: object) -> ClickLog:
+    """One item in five was moved far, for a reason that clicks share."""
+    return simulate(data, shock=6.0, shock_share=0.2, shock_moves_clicks=True, seed=3, **options)
+
+
+@pytest.fixture(scope="module")
+def fit() -> ClickFit:
+    return fit_clicks(
+        _confounded(_split(80, 1, longest=LENGTH, typical=10, features=8)[0]), settings=PRESETS["smoke"], threads=1
+    )
+
+
+def test_half_of_the_effect_is_taken_and_it_never_rises(fit: ClickFit) -> None:
+    taken = np.array(taken_examination(fit, LENGTH + 3))
+    assert len(taken) == LENGTH + 3
+    assert taken[0] == 1
+    assert (np.diff(taken) <= 1e-6).all()
+    effect = fit.basis.table[-1] @ fit.stack.effect
+    assert taken[-1] == pytest.approx(np.exp(TAKEN * effect), rel=0.3)
+
+
+def test_clicks_that_rise_with_position_leave_nothing_to_halve(fit: ClickFit) -> None:
+    assert bounded(fit)
+    assert not bounded(replace(fit, stack=replace(fit.stack, effect=-fit.stack.effect)))
+
+
+def test_default_ranks_better_than_naive_and_than_the_whole_effect_would() -> None:
+    """The case that control functions are made for: what moved the items is not among the features."""
+    train, test = _split(260, 2)
+    log = _confounded(train)
+    grades = test.require_grades("Testing")
+
+    def ndcg(method: object) -> float:
+        scores = method.predict(test)  # type: ignore[attr-defined]
+        return float(np.nanmean(per_query(grades, scores, test.offsets, max_grade=4)["ndcg@10"]))
+
+    chosen = Recommended(n_jobs=1).fit(log)
+    assert chosen.verdict_.settings["terms"] == "shift"
+    assert "half of the position effect" in chosen.verdict_.text
+    whole = FullControlFunction(terms="shift", n_jobs=1).fit(log)
+    naive = make_method("naive", n_jobs=1).fit(log)
+    assert ndcg(chosen) > ndcg(naive) + 0.02
+    assert ndcg(chosen) > ndcg(whole) + 0.05
+
+
+def test_terms_auto_takes_the_examination_with_the_terms() -> None:
+    log = _confounded(_split(260, 2)[0])
+    model = FullControlFunction(terms="auto", preset="smoke", n_jobs=1).fit(log)
+    settings = model.outcome_.extra["referee"]["settings"]
+    assert settings["terms"] == "shift"
+    np.testing.assert_allclose(model.bias_.value, settings["examination"])
