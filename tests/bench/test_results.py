@@ -315,6 +315,22 @@ def test_a_page_grows_by_what_is_kept(tmp_path: Path) -> None:
     assert [chapter.run["folds"] for chapter in again] == [1, 2]  # run again: in place of the old one
 
 
+def test_nets_have_a_chapter_beside_the_trees_until_both_are_run_together(tmp_path: Path) -> None:
+    """Long studies are run ranker by ranker; neither run may take the other's place."""
+    kept = tmp_path / "kept"
+    trees = chapter_of(rq1(tmp_path / "a", rankers=("lambdamart",)))
+    nets = chapter_of(rq1(tmp_path / "b", rankers=("dnn",)))
+    for order in ((trees, nets), (nets, trees)):
+        both = [chapter for one in order for chapter in keep([one], kept)][-2:]
+        assert sorted(chapter.part for chapter in both) == ["", "dnn"]
+    page = results_page(both)
+    assert "### rq1 on made up" in page
+    assert "### rq1 (dnn) on made up" in page
+    whole = keep([chapter_of(rq1(tmp_path / "c", rankers=("lambdamart", "dnn")))], kept)
+    assert [chapter.run["rankers"] for chapter in whole] == [["lambdamart", "dnn"]]
+    assert [path.name for path in kept.iterdir()] == ["rq1-made_up.json"]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1, "findings": [1]}'])
 def test_a_kept_file_that_is_none_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "rq1-x.json").write_text(text)

@@ -55,7 +55,7 @@ def results_page(chapters: Sequence[Chapter]) -> str:
 
 def _ordered(chapters: Sequence[Chapter]) -> list[Chapter]:
     data, names = list(dict.fromkeys(chapter.data for chapter in chapters)), list(EXPERIMENTS)
-    return sorted(chapters, key=lambda chapter: (data.index(chapter.data), names.index(chapter.experiment)))
+    return sorted(chapters, key=lambda one: (data.index(one.data), names.index(one.experiment), one.part))
 
 
 def _findings(chapters: Sequence[Chapter]) -> list[Finding]:
@@ -89,17 +89,26 @@ def _short(chapters: Sequence[Chapter], found: Sequence[Finding]) -> list[str]:
 
 def _runs(chapters: Sequence[Chapter]) -> str:
     lines = [
-        "| experiment | data | preset | folds | seeds | units | missing |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| experiment | data | rankers | preset | folds | seeds | units | missing |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for chapter in chapters:
         run = chapter.run
-        seeds = ", ".join(map(str, run["seeds"]))
-        cells = (chapter.experiment, chapter.data, run["preset"], run["folds"], seeds, run["units"], run["missing"])
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        rankers, seeds = ", ".join(run.get("rankers", ())), _span(run["seeds"])
+        facts = (run["preset"], run["folds"], seeds, run["units"], run["missing"])
+        lines.append(f"| {' | '.join(map(str, (chapter.experiment, chapter.data, rankers, *facts)))} |")
     made_with = sorted({chapter.run["versions"] for chapter in chapters if chapter.run["versions"]})
     lines += ["", "Made with " + "; ".join(made_with) + "."] if made_with else []
     return "\n".join(lines)
+
+
+def _span(seeds: Sequence[int]) -> str:
+    """Seeds as a table has them; they follow each other.
+
+    >>> _span([0]), _span([3, 4, 5])
+    ('0', '3 to 5')
+    """
+    return str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
 
 
 def _missing(chapters: Sequence[Chapter]) -> Iterator[str]:
@@ -130,12 +139,13 @@ def _claims(found: Sequence[Finding]) -> str:
 
 def _section(data: str, chapters: Sequence[Chapter]) -> Iterator[str]:
     yield f"## {data}"
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
     for chapter in chapters:
         if chapter.data == data:
-            seen[chapter.experiment] += 1
-            again = seen[chapter.experiment]
+            seen[chapter.experiment, chapter.part] += 1
+            again = seen[chapter.experiment, chapter.part]
             name = chapter.experiment if again == 1 else f"{chapter.experiment}, run {again}"
+            name += f" ({chapter.part})" if chapter.part else ""
             yield f"### {name} on {data}: {chapter.asks}"
             yield from chapter.tables or ["Nothing was measured: none of its units is done."]
             yield from _verdicts(chapter)

@@ -21,6 +21,8 @@ from unskew.bench.tables_times import time_grid, times
 from unskew.errors import FileFormatError
 
 FORMAT = 1
+# What nearly every experiment is run with.
+MAIN_RANKER = "lambdamart"
 # Experiments whose times are part of the story.
 _TIMED = ("rq1",)
 
@@ -29,7 +31,7 @@ _TIMED = ("rq1",)
 class Chapter:
     """Everything the page says about one experiment on one data set; JSON-able, and no row of anybody's data.
 
-    run : what was run: preset, folds, seeds, units, missing, versions.
+    run : what was run: preset, rankers, folds, seeds, units, missing, versions.
     tables : its tables as Markdown; headlines : the most important lines of them.
     compared : ranker → methods against naive, one line; unanswered : claims that could not be looked at.
     """
@@ -45,13 +47,26 @@ class Chapter:
     unanswered: list[str]
 
     @property
+    def part(self) -> str:
+        """The rankers of a run without trees: it has a chapter of its own beside that of the trees."""
+        rankers = self.run.get("rankers", ())
+        return "" if MAIN_RANKER in rankers else ", ".join(rankers)
+
+    @property
     def file_name(self) -> str:
-        """Where a folder of chapters keeps it: one file an experiment and data set, the newest run wins.
+        """Where a folder of chapters keeps it: one file an experiment, data set and part, the newest run wins.
 
         >>> Chapter("rq1", "my data/x", "", {}, [], [], {}, [], []).file_name
         'rq1-my_data_x.json'
+        >>> Chapter("truth", "mq2008", "", {"rankers": ["dnn"]}, [], [], {}, [], []).file_name
+        'truth-mq2008-dnn.json'
         """
-        return re.sub(r"[^\w.-]", "_", f"{self.experiment}-{self.data}") + ".json"
+        return re.sub(r"[^\w.-]", "_", "-".join(filter(None, (self.experiment, self.data, self.part)))) + ".json"
+
+    def replaces(self, older: Chapter) -> bool:
+        """Whether an older chapter has nothing that this one lacks: the same question, data and rankers, or fewer."""
+        same = (self.experiment, self.data) == (older.experiment, older.data)
+        return same and set(older.run.get("rankers", ())) <= set(self.run.get("rankers", ()))
 
     def to_json(self) -> str:
         return json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False, indent=1) + "\n"
@@ -74,6 +89,7 @@ def chapter_of(outcome: Outcome) -> Chapter:
         asks=plan.asks,
         run={
             "preset": plan.preset,
+            "rankers": list(dict.fromkeys(entry.ranker for entry in plan.entries if entry.ranker != "none")),
             "folds": plan.folds,
             "seeds": list(plan.seeds),
             "units": len(plan.units),
@@ -89,12 +105,19 @@ def chapter_of(outcome: Outcome) -> Chapter:
 
 
 def keep(chapters: Iterable[Chapter], folder: Path) -> list[Chapter]:
-    """Put chapters into a folder, in place of older ones of the same experiment and data set; all that it has now."""
+    """Put chapters into a folder, in place of older ones that they replace; all that it has now."""
     folder.mkdir(parents=True, exist_ok=True)
     for chapter in chapters:
         with atomic_path(folder / chapter.file_name) as path:
             path.write_text(chapter.to_json(), encoding="utf-8")
-    return [_read(path) for path in sorted(folder.glob("[!.]*.json"))]
+        for path, older in _kept(folder).items():
+            if path.name != chapter.file_name and chapter.replaces(older):
+                path.unlink()
+    return list(_kept(folder).values())
+
+
+def _kept(folder: Path) -> dict[Path, Chapter]:
+    return {path: _read(path) for path in sorted(folder.glob("[!.]*.json"))}
 
 
 def _read(path: Path) -> Chapter:
