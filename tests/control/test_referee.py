@@ -12,6 +12,7 @@ from unskew.control.full import FullControlFunction
 from unskew.control.referee import Budget, judge_log, recommend
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
+from unskew.errors import LogError
 from unskew.recommended import Recommended
 
 QUICK = TreeSettings(rate=0.15, rounds=40, patience=8, min_rows=30)
@@ -241,3 +242,16 @@ def test_one_position_needs_no_correction() -> None:
     verdict = recommend(log, preset="smoke", n_jobs=1)
     assert verdict.method == "naive"
     assert "one position" in verdict.text
+
+
+def test_a_log_too_small_to_hold_anything_out_is_left_as_it_is() -> None:
+    log = _world(0, queries=6)
+    click = np.where(log.query_of == 0, log.click, 0)
+    lonely = ClickLog.from_arrays(log.data, row=log.row, session=log.session_of, position=log.position, click=click)
+    model = Recommended(preset="smoke", n_jobs=1).fit(lonely)
+    assert model.method_.name == "naive"
+    assert "only one query has clicks" in model.verdict_.text
+    assert model.verdict_.text.endswith("Use naive.")
+    json.dumps(model.verdict_.to_dict())
+    with pytest.raises(LogError, match="only one query has clicks"):
+        Recommended(preset="smoke", n_jobs=1, examination=1 / np.arange(1, 21)).fit(lonely)

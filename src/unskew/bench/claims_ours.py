@@ -301,4 +301,5 @@ OURS = (
         "default",
     ),
     *_about_truth("default"),
+    *_about_full("truth", "with nets, in the base case and two hard corners"),
 )

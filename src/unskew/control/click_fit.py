@@ -94,11 +94,15 @@ class ClickFit:
         return write_text(merge_forests(models, shares))
 
 
+class TooFewQueriesError(LogError):
+    """Nothing can be held out."""
+
+
 def click_table(log: ClickLog) -> Exposures:
     """The counts of the log's queries with clicks; at least two of them, so that one can be held out."""
     table = aggregate(log).informative()
     if table.n_queries < 2:
-        raise LogError(
+        raise TooFewQueriesError(
             "The click model learns from which of several items was clicked, and holds queries out to choose its "
             f"settings, but {'only one query has' if table.n_queries else 'no query has'} clicks and more than "
             "one item. It needs two or more."

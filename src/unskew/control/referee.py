@@ -17,7 +17,7 @@ import numpy.typing as npt
 from unskew._options import Preset
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
-from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
+from unskew.control.click_fit import PRESETS, ClickFit, TooFewQueriesError, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.confounded import bounded, taken_examination
 from unskew.control.evidence import Budget, Specification, compare, interval
@@ -150,7 +150,30 @@ def recommend(
     'full-cfc'
     """
     threads = 0 if n_jobs is None or n_jobs < 1 else n_jobs
-    return judge_log(log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads)
+    try:
+        return judge_log(log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads)
+    except TooFewQueriesError as error:
+        if examination is not None:
+            raise
+        return _nothing_told(log, str(error))
+
+
+def _nothing_told(log: ClickLog, why: str) -> Verdict:
+    """A log too small to hold anything out is left as it is."""
+    nothing = Specification("none", 0.0)
+    position = replace(nothing, name="position", against="none")
+    return Verdict(
+        method="naive",
+        settings={},
+        text=f"{why} So nothing is corrected here. {use_words('naive', {}, of_moved=False)}",
+        specifications=(nothing, position),
+        severity=None,
+        severity_error=None,
+        interventions=None,
+        queries=0,
+        clicks=float(log.n_clicks),
+        budget=Budget(),
+    )
 
 
 def _with_and_without(
