@@ -35,7 +35,7 @@ from unskew.bench.store import versions
 from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
-from unskew.control.full import Forest
+from unskew.control.forest_ranker import Forest
 from unskew.control.stack import fit_stack
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix

@@ -256,13 +256,3 @@ def test_bad_settings_and_logs_are_named() -> None:
     log = ClickLog.from_arrays(data, row=[0, 1], session=[0, 0], position=[1, 2], click=[1, 0])
     with pytest.raises(LogError, match="two or more"):
         FullControlFunction(n_jobs=1).fit(log)
-
-
-def test_a_net_learns_the_same_model() -> None:
-    pytest.importorskip("torch")
-    model = FullControlFunction(ranker="dnn", preset="smoke", n_jobs=1).fit(_log())
-    other = make_world(2).data
-    trees = _model().predict(other)
-    assert np.corrcoef(model.predict(other), trees)[0, 1] > 0.5
-    assert model.outcome_.state.kind == "net"
-    assert model.outcome_.extra["severity"] == pytest.approx(1.0, abs=5 * model.outcome_.extra["severity_error"])

@@ -12,28 +12,27 @@ the place that stage one expects, weighed by clicks on queries that each of them
 from __future__ import annotations
 
 import time
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
-import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
 from unskew._options import Preset, TuneOn
+from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.click_model import QueryClicks
+from unskew.control.forest_ranker import Forest
 from unskew.control.known_examination import Examination, known_examination
 from unskew.control.position_effect import PositionBasis, position_curve
 from unskew.control.stack import Stack, fit_stack
 from unskew.control.term_source import TermMaker, TermsName, TermSource
 from unskew.control.transformations import PAPER_TRANSFORMATIONS
 from unskew.data.clicks import ClickLog
-from unskew.data.design import DesignMatrix
 from unskew.data.ranking import RankingData
 from unskew.errors import FeatureError, SettingError, check_choice, require_extra
 from unskew.method import Candidate, Method, Outcome, PositionCurve
-from unskew.rankers.base import RankerState
-from unskew.rankers.lambdamart import named_text
 
 Floats = npt.NDArray[np.float64]
 
@@ -94,22 +93,28 @@ class FullControlFunction(Method):
         self.n_jobs = n_jobs
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
-        self._check_settings()
+        self._check_settings(log)
         log_of, ready = self.__dict__.pop("_ready", (None, None))
         terms, known, found = self._what_is_known(log)
-        if self.ranker == "dnn":
-            return self._learn_net(log, terms, known, found)
         started = time.perf_counter()
-        fit = self.clicks_ = self._fit_clicks(log, terms, known, ready if log_of is log else None)
+        fit_to = partial(self._fit_clicks, log, terms, known)
+        plain = log_of is log and terms is None and known is None
+        fit = self.clicks_ = ready if plain and ready is not None else fit_to()
         seconds = time.perf_counter() - started
         names = log.data.feature_names
-        ranker = Forest(fit.forest(names))
-        judged = self._judged(ranker, validation)
+        ranker: Any
+        if self.ranker == "dnn":
+            ranker, candidates, of_net = self._net(log, fit, fit_to)
+            found |= of_net
+        else:
+            ranker = Forest(fit.forest(names))
+            judged = self._judged(ranker, validation)
+            candidates = [Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)]
         return Outcome(
             ranker=ranker,
             state=ranker.state(names),
             bias=self._curve(fit.basis, fit.stack, log, known),
-            candidates=[Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)],
+            candidates=candidates,
             extra={**facts(fit), **found},
         )
 
@@ -118,37 +123,13 @@ class FullControlFunction(Method):
         self._ready = log, fit
         return self
 
-    def _learn_net(
-        self, log: ClickLog, terms: TermMaker | None, known: Floats | None, found: dict[str, Any]
-    ) -> Outcome:
-        require_extra("torch", "neural", "The ranker 'dnn'")
-        if log.data.has_missing:
-            raise FeatureError(
-                "The log has missing features, which the neural ranker cannot take. Fill them in, or use 'lambdamart'."
-            )
+    def _net(self, log: ClickLog, fit: ClickFit, fit_to: Any) -> tuple[Any, list[Candidate], dict[str, Any]]:
         from unskew.control.neural_clicks import fit_net_clicks
 
-        fit = fit_net_clicks(
-            log,
-            examination=known,
-            terms=terms,
-            preset=self.preset,
-            folds=self.folds,
-            seed=self.random_state,
-            n_jobs=self.n_jobs,
+        net = fit_net_clicks(
+            log, fit, fit_to, preset=self.preset, folds=self.folds, seed=self.random_state, n_jobs=self.n_jobs
         )
-        return Outcome(
-            ranker=fit.ranker,
-            state=fit.ranker.state(log.data.feature_names),
-            bias=self._curve(fit.sample.basis, fit.stack, log, known),
-            candidates=fit.candidates,
-            extra={
-                **_of_position(fit.sample.basis, fit.stack),
-                "place_explained": fit.place.r2,
-                "log_likelihood_per_click": fit.log_likelihood,
-                **found,
-            },
-        )
+        return net.ranker, net.candidates, {"taught_by": net.taught_by}
 
     def _curve(self, basis: PositionBasis, stack: Stack, log: ClickLog, known: Floats | None) -> PositionCurve:
         if known is not None:
@@ -163,12 +144,11 @@ class FullControlFunction(Method):
         )
 
     def _fit_clicks(
-        self, log: ClickLog, terms: TermMaker | None, known: Floats | None, ready: ClickFit | None
+        self, log: ClickLog, terms: TermMaker | None, known: Floats | None, table: Exposures | None = None
     ) -> ClickFit:
-        if ready is not None and terms is None and known is None:
-            return ready
         return fit_clicks(
             log,
+            table=table,
             examination=known,
             terms=terms,
             folds=self.folds,
@@ -206,7 +186,7 @@ class FullControlFunction(Method):
         judge = make_judge(validation, tune_on="auto" if self.tune_on == "debiased" else self.tune_on)
         return None if judge is None else judge(ranker.predict(judge.features))
 
-    def _check_settings(self) -> None:
+    def _check_settings(self, log: ClickLog | None = None) -> None:
         check_choice("ranker", self.ranker, ("lambdamart", "dnn"))
         check_choice("preset", self.preset, PRESETS)
         check_choice("terms", self.terms, (None, *get_args(TermsName), "auto"))
@@ -218,28 +198,18 @@ class FullControlFunction(Method):
             raise SettingError(f"confidence must lie between 0 and 1, but {self.confidence!r} was given.")
         if not (isinstance(self.random_state, Integral) and self.random_state >= 0):
             raise SettingError(f"random_state must be a whole number from 0 on, but {self.random_state!r} was given.")
+        if self.ranker == "dnn" and log is not None:
+            require_extra("torch", "neural", "The ranker 'dnn'")
+            if log.data.has_missing:
+                raise FeatureError(
+                    "The log has missing features, which the neural ranker cannot take. Fill them in, or use "
+                    "'lambdamart'."
+                )
 
 
 def threads_of(n_jobs: int | None) -> int:
     """scikit-learn's n_jobs as LightGBM counts threads: 0 means all."""
     return 0 if n_jobs is None or n_jobs < 1 else n_jobs
-
-
-class Forest:
-    """A ranker made of a LightGBM text."""
-
-    def __init__(self, text: bytes) -> None:
-        self.text = text
-        self.booster = lgb.Booster(model_str=text.decode())
-
-    def predict(self, design: DesignMatrix) -> Any:
-        """(n,) scores, larger is better."""
-        return np.asarray(self.booster.predict(design[:], raw_score=True), dtype=np.float64)
-
-    def state(self, columns: tuple[str, ...]) -> RankerState:
-        text = named_text(self.text.decode(), columns)
-        info = {"trees": self.booster.num_trees()}
-        return RankerState("lightgbm", {"model.txt": text.encode()}, tuple(columns), len(columns), info)
 
 
 def _of_position(basis: PositionBasis, stack: Stack) -> dict[str, float | None]:

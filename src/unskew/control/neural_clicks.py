@@ -1,58 +1,63 @@
-"""The click model with a neural ranker: the same softmax, with logits f(x) + b_k + h + log n.
+"""The click model with a neural ranker: a net that learns what the click model says of relevance.
 
-The position effect and the control terms come from the additive stage, where b has a standard error, and stay fixed
-while the net learns. Learning rate and number of steps are those with the best likelihood of the
-clicks of held-out queries; the net is then trained on all queries.
+A net that learns from few and noisy clicks knows the noise by heart before it has learnt the rest. So the click model
+with its position effect and its control terms is fitted first, and teaches: the net minimises, list by list, the
+cross-entropy between the shares softmax(f) that the model gives to a query's items and its own. It so learns from
+every query of the log, clicked or not. A net that learns from the clicks themselves, with logits
+f(x) + b_k + h + log n, is tried beside it, for features that trees make little of, and is taken where it predicts the
+clicks of held-out queries better, beyond chance.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from unskew._options import Preset
-from unskew.control.additive_stage import AdditiveStage, Sample, fit_additive_stage
+from unskew._segments import IntArray, gather_segments, segment_of, segment_sum
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import fold_of_queries
-from unskew.control.click_fit import click_table
+from unskew.control.click_fit import ClickFit, click_table
 from unskew.control.click_model import QueryClicks
-from unskew.control.expected_place import ExpectedPlace, fit_expected_place
-from unskew.control.position_effect import PositionBasis
-from unskew.control.stack import Stack, fit_stack
-from unskew.control.term_source import TermMaker
+from unskew.control.forest_ranker import Forest
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
+from unskew.data.ranking import RankingData
 from unskew.method import Candidate
 from unskew.rankers._torch import torch
-from unskew.rankers.batches import Batch, Batches, cut_lists, fit_scaling
-from unskew.rankers.binned import binned
-from unskew.rankers.net import Schedule, Trained, adagrad, make_net, net_judge, net_scores, seeded, softmax_loss, train
+from unskew.rankers.base import Judge
+from unskew.rankers.batches import Batch, Batches, Lists, cut_lists, fit_scaling
+from unskew.rankers.net import Schedule, adagrad, make_net, net_judge, net_scores, seeded, softmax_loss, train
 from unskew.rankers.neural import NeuralRanker, net_settings, preset_of, threads_of
 
 Floats = npt.NDArray[np.float64]
+Teacher = Literal["click model", "clicks"]
 
-# A query's row holds the clicks of all its sessions and all its items, so fewer of them make a step's worth.
+# A query's list holds all its items, and the clicks of all its sessions, so fewer of them make a step's worth.
 BATCH_QUERIES = 64
+# With fewer queries than this a part of them says nothing about what teaches a net best.
+LEAST_QUERIES = 20
+
+
+class FitTo(Protocol):
+    """Fits the click model to a table of counts."""
+
+    def __call__(self, table: Exposures) -> ClickFit: ...
 
 
 @dataclass(frozen=True, eq=False)
 class NetFit:
-    """A net fitted to clicks; what the additive stage learnt beside it; how each learning rate did.
-
-    log_likelihood : of held-out clicks, by the net and by the additive stage, per click.
-    """
+    """A net, what taught it, and how each candidate did: log-likelihood of held-out clicks, per click."""
 
     ranker: NeuralRanker
-    sample: Sample
-    place: ExpectedPlace
-    additive: AdditiveStage
-    stack: Stack
+    taught_by: Teacher
     candidates: list[Candidate]
-    log_likelihood: dict[str, float]
 
 
 class LikelihoodJudge:
@@ -62,90 +67,119 @@ class LikelihoodJudge:
         self.features, self.clicks, self.given = features, clicks, given
         self.n_lists = int((clicks.totals > 0).sum())
 
+    def by_query(self, scores: npt.NDArray[np.floating]) -> Floats:
+        """(queries,) log-likelihoods."""
+        return self.clicks.log_likelihood(scores + self.given)
+
     def __call__(self, scores: npt.NDArray[np.floating]) -> float:
-        return float(self.clicks.log_likelihood(scores + self.given).sum() / self.clicks.totals.sum())
+        return float(self.by_query(scores).sum() / self.clicks.totals.sum())
 
 
 def fit_net_clicks(
     log: ClickLog,
+    fit: ClickFit,
+    fit_to: FitTo,
     *,
-    examination: Floats | None = None,
-    terms: TermMaker | None = None,
     preset: Preset = "default",
     folds: int = 4,
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> NetFit:
-    """Fit a net to the log's clicks; a part of the queries (one in `folds`) chooses its rate and steps."""
-    table = click_table(log).by_position()
-    features = log.data.features
-    fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
-    looks = table.looked_at(examination)
-    basis = PositionBasis.up_to(table.longest if examination is None else 1)
-    sample = Sample.of(features, looks, basis, seed=seed)
-    threads = max(n_jobs or 0, 0)
-    data = binned(DesignMatrix(features, table.row), threads=threads)
-    place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
-    columns = None if terms is None else terms(table, place.held_out)
-    if columns is not None:
-        sample = sample.with_terms(columns)
-    additive = fit_additive_stage(sample, fold, place.held_out)
-    parts = {"boosted": additive.held_out, "place": place.held_out[sample.rows]}
-    if columns is not None:
-        parts["terms"] = additive.held_out_terms
-    stack = fit_stack(sample.basis, sample.table.position, QueryClicks.of(sample.table), parts)
-    given = sample.basis.columns(table.position) @ stack.effect
-    if columns is not None:
-        given += columns.scores(additive.terms, len(table)).mean(axis=0) * stack.weights["terms"]
+    """Fit a net to the log; a part of the queries (one in `folds`) chooses its teacher and its number of steps.
+
+    fit : the click model of the whole log; fit_to : the same of a part of it.
+    """
+    order = np.lexsort((fit.table.position, fit.table.segment))
+    table, given = fit.table.by_position(), _given(fit)[order]
+    rates = preset_of(preset).rates
+    make = partial(NeuralRanker, preset=preset, random_state=seed, n_jobs=n_jobs)
+    schedule, _ = net_settings(make(learning_rate=rates[-1]))
     with seeded(seed, threads_of(n_jobs)):
-        ranker, candidates, best = _search(log, looks, fold, given, preset, seed, n_jobs)
-    held_out = float(additive.likelihood.sum() / sample.table.totals.sum())
-    return NetFit(ranker, sample, place, additive, stack, candidates, {"net": best, "additive": held_out})
+        if table.n_queries < LEAST_QUERIES:
+            ranker = _taught(make(learning_rate=rates[-1]), schedule, log.data, fit)
+            return NetFit(ranker, "click model", [Candidate({"taught_by": "click model"}, None, 0.0)])
+        fold = fold_of_queries(table.n_queries, folds, seed=seed)
+        seen, unseen = np.flatnonzero(fold != 0), np.flatnonzero(fold == 0)
+        hidden = (fold == 0)[table.segment]
+        held_out = table.take(unseen)
+        judge = LikelihoodJudge(DesignMatrix(log.data.features, held_out.row), QueryClicks.of(held_out), given[hidden])
+        # Counts as they are: the model's own may hold looks in place of impressions.
+        teacher = fit_to(click_table(log).take(seen))
+        learn: dict[tuple[Teacher, float], Callable[..., NeuralRanker]] = {
+            ("click model", rates[-1]): partial(_taught, data=log.data, fit=teacher, without=table.query[unseen]),
+            ("clicks", rates[0]): partial(_on_clicks, log=log, table=table.take(seen), given=given[~hidden]),
+        }
+        candidates, reached = [], []
+        for (by, rate), how in learn.items():
+            started = time.perf_counter()
+            one = how(make(learning_rate=rate), net_settings(make(learning_rate=rate))[0], judge=judge)
+            setting = {"taught_by": by, "learning_rate": rate, "stage": one.stage_}
+            candidates.append(Candidate(setting, one.judged_, time.perf_counter() - started))
+            reached.append(judge.by_query(one.predict(judge.features)))
+        best = candidates[int(_clearly_better(*reached[::-1]))].setting
+        last = Schedule(best["stage"], best["learning_rate"], best["stage"])
+        final = make(learning_rate=best["learning_rate"])
+        if best["taught_by"] == "clicks":
+            ranker = _on_clicks(final, last, log, table, given)
+        else:
+            ranker = _taught(final, last, log.data, fit)
+    return NetFit(ranker, best["taught_by"], candidates)
 
 
-def _search(
-    log: ClickLog,
-    table: Exposures,
-    fold: npt.NDArray[np.integer],
-    given: Floats,
-    preset: Preset,
-    seed: int,
-    n_jobs: int | None,
-) -> tuple[NeuralRanker, list[Candidate], float]:
-    """The best learning rate and step on held-out queries, then the same on all of them."""
-    seen, unseen = table.take(np.flatnonzero(fold != 0)), table.take(np.flatnonzero(fold == 0))
-    of_row, features = fold[table.segment], log.data.features
-    judge = LikelihoodJudge(DesignMatrix(features, unseen.row), QueryClicks.of(unseen), given[of_row == 0])
-    best: tuple[float, int, float] | None = None
-    candidates = []
-    for rate in preset_of(preset).rates:
-        started = time.perf_counter()
-        ranker = NeuralRanker(preset=preset, learning_rate=rate, random_state=seed, n_jobs=n_jobs)
-        schedule, _ = net_settings(ranker)
-        _train(ranker, schedule, DesignMatrix(features, seen.row), seen, given[of_row != 0], judge)
-        judged = float(ranker.judged_ or -np.inf)
-        candidates.append(
-            Candidate({"learning_rate": rate, "stage": ranker.stage_}, judged, time.perf_counter() - started)
-        )
-        if best is None or judged > best[0]:
-            best = judged, ranker.stage_, rate
-    assert best is not None
-    final = NeuralRanker(preset=preset, learning_rate=best[2], random_state=seed, n_jobs=n_jobs)
-    _train(final, Schedule(best[1], best[2], best[1]), DesignMatrix(features, table.row), table, given, None)
-    return final, candidates, best[0]
+def _clearly_better(one: Floats, other: Floats) -> bool:
+    """Whether the sum of (n,) values is larger by more than two standard errors of the difference."""
+    gain = one - other
+    return float(gain.sum()) > 2 * float(gain.std(ddof=1)) * len(gain) ** 0.5
 
 
-def _train(
+def _given(fit: ClickFit) -> Floats:
+    """(n,) what the click model adds to relevance: its position effect, its control terms."""
+    given = fit.basis.columns(fit.table.position) @ fit.stack.effect
+    if fit.sample.terms is not None:
+        terms = fit.sample.terms.scores(fit.additive.terms, len(fit.table))
+        given += terms.mean(axis=0) * fit.stack.weights["terms"]
+    return given
+
+
+def _taught(
     ranker: NeuralRanker,
     schedule: Schedule,
-    design: DesignMatrix,
+    data: RankingData,
+    fit: ClickFit,
+    without: IntArray | None = None,
+    judge: Judge | None = None,
+) -> NeuralRanker:
+    """Minimise −Σ softmax(f)_r log softmax(net)_r over the items of every query, but for those left out."""
+    wanted = np.arange(data.n_queries) if without is None else np.setdiff1d(np.arange(data.n_queries), without)
+    rows, offsets = gather_segments(data.offsets, wanted)
+    design = DesignMatrix(data.features, rows)
+    f = Forest(fit.forest(data.feature_names)).predict(design)
+    share = shares(f, offsets).astype(np.float32)
+    return _train(ranker, schedule, design, cut_lists(share, np.diff(offsets), list_size=None), judge)
+
+
+def shares(scores: Floats, offsets: IntArray) -> Floats:
+    """(n,) softmax over the rows of every segment.
+
+    >>> shares(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3])).round(2)
+    array([0.25, 0.75, 1.  ])
+    """
+    segment = segment_of(offsets)
+    top = np.full(len(offsets) - 1, -np.inf)
+    np.maximum.at(top, segment, scores)
+    raised = np.exp(scores - top[segment])
+    return raised / segment_sum(raised, offsets)[segment]
+
+
+def _on_clicks(
+    ranker: NeuralRanker,
+    schedule: Schedule,
+    log: ClickLog,
     table: Exposures,
     given: Floats,
-    judge: LikelihoodJudge | None,
-) -> None:
-    """Minimise −Σ c_r log softmax(f + given + log n) / Σ c_r, batch by batch."""
-    _, hidden = net_settings(ranker)
-    torch.manual_seed(ranker.random_state % 2**63)
+    judge: Judge | None = None,
+) -> NeuralRanker:
+    """Minimise −Σ c_r log softmax(net + given + log n)_r / Σ c_r."""
     lists = cut_lists(
         table.clicks,
         np.diff(table.offsets),
@@ -154,15 +188,23 @@ def _train(
         # The batches carry one more number an item beside its label: what is added to the net's score.
         logging_score=(given + table.log_shown).astype(np.float32),
     )
+    return _train(ranker, schedule, DesignMatrix(log.data.features, table.row), lists, judge)
+
+
+def _train(
+    ranker: NeuralRanker, schedule: Schedule, design: DesignMatrix, lists: Lists, judge: Judge | None
+) -> NeuralRanker:
+    """Minimise the list-wise cross-entropy, batch by batch; the best checkpoint by the judge stays."""
+    _, hidden = net_settings(ranker)
+    torch.manual_seed(ranker.random_state % 2**63)
     scaling = fit_scaling(design)
     net = make_net(design.n_plain, 0, hidden)
 
     def loss(batch: Batch) -> Any:
-        assert batch.logging_score is not None
         scores = batch.spread(net_scores(net, batch.x))
-        return softmax_loss(scores + batch.logging_score, batch.click, batch.weight)
+        added = 0.0 if batch.logging_score is None else batch.logging_score
+        return softmax_loss(scores + added, batch.click, batch.weight)
 
     batches = Batches(design, lists, scaling, np.random.default_rng(ranker.random_state), BATCH_QUERIES)
     parts = [adagrad(net, schedule.learning_rate)]
-    trained: Trained = train(parts, loss, batches, schedule, judge=net_judge(net, scaling, judge))
-    ranker.adopt(net, scaling, trained)
+    return ranker.adopt(net, scaling, train(parts, loss, batches, schedule, judge=net_judge(net, scaling, judge)))
