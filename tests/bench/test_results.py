@@ -20,6 +20,7 @@ from unskew.bench.outcomes import Outcome, open_run
 from unskew.bench.plan import Entry, Plan, Request, make_plan
 from unskew.bench.results import results, results_page
 from unskew.bench.results_chapter import chapter_of, keep
+from unskew.bench.results_reasons import REASONS
 from unskew.bench.store import Store
 from unskew.bench.tables import rows
 from unskew.bench.work import Result
@@ -329,6 +330,13 @@ def test_nets_have_a_chapter_beside_the_trees_until_both_are_run_together(tmp_pa
     whole = keep([chapter_of(rq1(tmp_path / "c", rankers=("lambdamart", "dnn")))], kept)
     assert [chapter.run["rankers"] for chapter in whole] == [["lambdamart", "dnn"]]
     assert [path.name for path in kept.iterdir()] == ["rq1-made_up.json"]
+
+
+def test_every_reason_rests_on_a_claim_that_is_made() -> None:
+    """A claim that is worded anew must not silently leave a reason without its evidence."""
+    for reason in REASONS:
+        for start in reason.rests_on:
+            assert any(claim.text.startswith(start) for claim in CLAIMS), start
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1, "findings": [1]}'])

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-
 from tests.control.test_full import make_world
+
 from unskew.control.click_fit import PRESETS, fit_clicks
 from unskew.control.full import FullControlFunction
 from unskew.data.clicks import ClickLog

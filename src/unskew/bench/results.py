@@ -11,6 +11,7 @@ from unskew.bench.experiments import EXPERIMENTS, RANKERS
 from unskew.bench.outcomes import Outcome
 from unskew.bench.results_advice import advice
 from unskew.bench.results_chapter import Chapter, chapter_of
+from unskew.bench.results_reasons import reasons
 
 _MARKS = {"holds": "**holds**", "does not hold": "**does not hold**", "cannot be told": "cannot be told"}
 _OWNERS = {"paper": "The paper's claims", "ours": "Claims of ours"}
@@ -40,6 +41,7 @@ def results_page(chapters: Sequence[Chapter]) -> str:
         "What `unskew bench` came to, written by `unskew bench results`. Do not edit: run it again.",
         "## In short",
         *_short(chapters, found),
+        *reasons(found),
         "## What was run",
         _runs(chapters),
         *_missing(chapters),
