@@ -36,8 +36,8 @@ REASONS = (
     ),
     Reason(
         "**Why the full control function.** The textbook has the endogenous regressor beside its residual in stage "
-        "two. With the position there, clicks have something to be explained by that is not relevance. Aggregated counts, "
-        "strong regularisation and the mean of fold models do the rest; a net is taught by the result, because single "
+        "two. With the position there, clicks have something to be explained by that is not relevance. Aggregated "
+        "counts, strong regularisation and the mean of fold models do the rest; a net is taught by the result, because single "
         "clicks are too noisy for it.",
         ("full-cfc is better than naive", "full-cfc is better than every method of the paper"),
     ),
@@ -53,8 +53,8 @@ REASONS = (
     ),
     Reason(
         "**What limits it.** The same method told the planted examination shows what learning it costs. It is off "
-        "where the production ranker knew relevance better than the features can say, and where a common cause moved items "
-        "and clicks: shuffle a few results, and it no longer has to guess.",
+        "where the production ranker knew relevance better than the features can say, and where a common cause moved "
+        "items and clicks: shuffle a few results, and it no longer has to guess.",
         (
             "default would do better if it were told",
             "default is in no cell below naive by more than a standard error, whatever",
