@@ -37,8 +37,8 @@ REASONS = (
     Reason(
         "**Why the full control function.** The textbook has the endogenous regressor beside its residual in stage "
         "two. With the position there, clicks have something to be explained by that is not relevance. Aggregated "
-        "counts, strong regularisation and the mean of fold models do the rest; a net is taught by the result, because single "
-        "clicks are too noisy for it.",
+        "counts, strong regularisation and the mean of fold models do the rest; a net is taught by the result, because "
+        "single clicks are too noisy for it.",
         ("full-cfc is better than naive", "full-cfc is better than every method of the paper"),
     ),
     Reason(
