@@ -11,9 +11,10 @@ from tests.control.test_full import make_world
 from unskew.control.click_fit import PRESETS, fit_clicks
 from unskew.control.full import FullControlFunction
 from unskew.data.clicks import ClickLog
+from unskew.data.ranking import RankingData
 
 pytest.importorskip("torch")
-from unskew.control.neural_clicks import fit_net_clicks, shares
+from unskew.control.neural_clicks import LONGEST_LIST, _some_of_each, fit_net_clicks, shares
 
 SMOKE = PRESETS["smoke"]
 
@@ -50,7 +51,7 @@ def test_a_teacher_that_knows_nothing_is_not_listened_to() -> None:
     good, bad = fit_to(log), fit_to(mixed)
     heard = fit_net_clicks(log, good, lambda table: fit_to(log, table=table), preset="smoke", n_jobs=1)
     unheard = fit_net_clicks(log, good, lambda table: bad, preset="smoke", n_jobs=1)
-    assert (heard.taught_by, unheard.taught_by) == ("click model", "clicks")
+    assert [net.candidates[0].setting["taught_by"] for net in (heard, unheard)] == ["click model", "clicks"]
 
 
 def test_a_known_examination_counts_once() -> None:
@@ -75,6 +76,33 @@ def test_a_handful_of_queries_is_enough_for_a_teacher() -> None:
     model = FullControlFunction(ranker="dnn", preset="smoke", n_jobs=1).fit(log)
     assert model.outcome_.extra["taught_by"] == "click model"
     assert model.candidates_[0].score is None
+
+
+def test_long_lists_teach_by_a_choice_of_all_their_items() -> None:
+    """Items come in the order of their ids; the first hundred of them would be the oldest."""
+    sizes = np.array([300, 1, 5])
+    data = RankingData.from_arrays(np.zeros((306, 1), dtype=np.float32), sizes=sizes)
+    rows, offsets = _some_of_each(data, None, seed=0)
+    assert np.diff(offsets).tolist() == [LONGEST_LIST, 5]  # nothing is learnt from an item alone
+    assert len(np.unique(rows)) == len(rows)
+    assert 10 < (rows[:LONGEST_LIST] < 100).sum() < 60
+    rows, offsets = _some_of_each(data, np.array([0]), seed=0)
+    assert rows.tolist() == [301, 302, 303, 304, 305]
+
+
+def test_validation_adds_a_figure_to_the_teacher_that_was_taken() -> None:
+    log = make_world(1, queries=60)
+    model = FullControlFunction(ranker="dnn", preset="smoke", n_jobs=1, tune_on="clicks").fit(log, validation=log)
+    taken, other = model.candidates_
+    assert 0 < taken.score <= 1
+    assert other.score is None
+    assert taken.setting["held_out"] < 0
+
+
+def test_more_folds_than_queries_still_hold_some_out(recwarn: pytest.WarningsRecorder) -> None:
+    model = FullControlFunction(ranker="dnn", preset="smoke", folds=1000, n_jobs=1).fit(make_world(1, queries=40))
+    assert len(model.candidates_) == 2
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
 
 
 def test_shares_of_extreme_scores_are_shares() -> None:

@@ -12,6 +12,7 @@ the place that stage one expects, weighed by clicks on queries that each of them
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -104,12 +105,12 @@ class FullControlFunction(Method):
         names = log.data.feature_names
         ranker: Any
         if self.ranker == "dnn":
-            ranker, candidates, of_net = self._net(log, fit, fit_to)
-            found |= of_net
+            ranker, candidates = self._net(log, fit, fit_to)
+            found["taught_by"] = candidates[0].setting["taught_by"]
         else:
             ranker = Forest(fit.forest(names))
-            judged = self._judged(ranker, validation)
-            candidates = [Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, judged, seconds)]
+            candidates = [Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, None, seconds)]
+        candidates[0] = replace(candidates[0], score=self._judged(ranker, validation))
         return Outcome(
             ranker=ranker,
             state=ranker.state(names),
@@ -123,13 +124,13 @@ class FullControlFunction(Method):
         self._ready = log, fit
         return self
 
-    def _net(self, log: ClickLog, fit: ClickFit, fit_to: Any) -> tuple[Any, list[Candidate], dict[str, Any]]:
+    def _net(self, log: ClickLog, fit: ClickFit, fit_to: Any) -> tuple[Any, list[Candidate]]:
         from unskew.control.neural_clicks import fit_net_clicks
 
         net = fit_net_clicks(
             log, fit, fit_to, preset=self.preset, folds=self.folds, seed=self.random_state, n_jobs=self.n_jobs
         )
-        return net.ranker, net.candidates, {"taught_by": net.taught_by}
+        return net.ranker, net.candidates
 
     def _curve(self, basis: PositionBasis, stack: Stack, log: ClickLog, known: Floats | None) -> PositionCurve:
         if known is not None:
@@ -178,7 +179,7 @@ class FullControlFunction(Method):
         source = TermSource(log, self.random_state, self.n_jobs)
         return source.maker(asked["terms"], asked["transformation"]), known, found
 
-    def _judged(self, ranker: Forest, validation: ClickLog | RankingData | None) -> float | None:
+    def _judged(self, ranker: Any, validation: ClickLog | RankingData | None) -> float | None:
         if validation is None:
             return None
         from unskew.evaluation.judge import make_judge

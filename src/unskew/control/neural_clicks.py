@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._options import Preset
-from unskew._segments import IntArray, gather_segments, segment_of, segment_sum
+from unskew._segments import IntArray, gather_segments, offsets_of, ranks_within, segment_of, segment_sum
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import fold_of_queries
 from unskew.control.click_fit import ClickFit, click_table
@@ -29,18 +29,20 @@ from unskew.control.forest_ranker import Forest
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 from unskew.data.ranking import RankingData
+from unskew.errors import LogError
 from unskew.method import Candidate
 from unskew.rankers._torch import torch
 from unskew.rankers.base import Judge
-from unskew.rankers.batches import Batch, Batches, Lists, cut_lists, fit_scaling
+from unskew.rankers.batches import LONGEST_LIST, Batch, Batches, Lists, cut_lists, fit_scaling
 from unskew.rankers.net import Schedule, adagrad, make_net, net_judge, net_scores, seeded, softmax_loss, train
 from unskew.rankers.neural import NeuralRanker, net_settings, preset_of, threads_of
 
 Floats = npt.NDArray[np.float64]
 Teacher = Literal["click model", "clicks"]
 
-# A query's list holds all its items, and the clicks of all its sessions, so fewer of them make a step's worth.
-BATCH_QUERIES = 64
+# A query's list holds all its items, and the clicks of all its sessions, so fewer of them make a step's worth; still
+# fewer where lists are long, since an item shown at many positions has a row for each.
+BATCH_QUERIES, BATCH_ROWS = 64, 6_400
 # With fewer queries than this a part of them says nothing about what teaches a net best.
 LEAST_QUERIES = 20
 
@@ -53,10 +55,13 @@ class FitTo(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class NetFit:
-    """A net, what taught it, and how each candidate did: log-likelihood of held-out clicks, per click."""
+    """A net, and the teachers that were tried, the one it learnt from first.
+
+    Their settings have the log-likelihood of held-out clicks, per click. The position effect that is added to a net's
+    scores there was fitted to all clicks, alike for every teacher.
+    """
 
     ranker: NeuralRanker
-    taught_by: Teacher
     candidates: list[Candidate]
 
 
@@ -91,39 +96,56 @@ def fit_net_clicks(
     """
     order = np.lexsort((fit.table.position, fit.table.segment))
     table, given = fit.table.by_position(), _given(fit)[order]
-    rates = preset_of(preset).rates
     make = partial(NeuralRanker, preset=preset, random_state=seed, n_jobs=n_jobs)
-    schedule, _ = net_settings(make(learning_rate=rates[-1]))
     with seeded(seed, threads_of(n_jobs)):
         if table.n_queries < LEAST_QUERIES:
-            ranker = _taught(make(learning_rate=rates[-1]), schedule, log.data, fit)
-            return NetFit(ranker, "click model", [Candidate({"taught_by": "click model"}, None, 0.0)])
-        fold = fold_of_queries(table.n_queries, folds, seed=seed)
-        seen, unseen = np.flatnonzero(fold != 0), np.flatnonzero(fold == 0)
-        hidden = (fold == 0)[table.segment]
-        held_out = table.take(unseen)
-        judge = LikelihoodJudge(DesignMatrix(log.data.features, held_out.row), QueryClicks.of(held_out), given[hidden])
-        # Counts as they are: the model's own may hold looks in place of impressions.
-        teacher = fit_to(click_table(log).take(seen))
-        learn: dict[tuple[Teacher, float], Callable[..., NeuralRanker]] = {
-            ("click model", rates[-1]): partial(_taught, data=log.data, fit=teacher, without=table.query[unseen]),
-            ("clicks", rates[0]): partial(_on_clicks, log=log, table=table.take(seen), given=given[~hidden]),
-        }
-        candidates, reached = [], []
-        for (by, rate), how in learn.items():
-            started = time.perf_counter()
-            one = how(make(learning_rate=rate), net_settings(make(learning_rate=rate))[0], judge=judge)
-            setting = {"taught_by": by, "learning_rate": rate, "stage": one.stage_}
-            candidates.append(Candidate(setting, one.judged_, time.perf_counter() - started))
-            reached.append(judge.by_query(one.predict(judge.features)))
-        best = candidates[int(_clearly_better(*reached[::-1]))].setting
+            net = make(learning_rate=preset_of(preset).rates[-1])
+            ranker = _taught(net, net_settings(net)[0], log.data, fit)
+            return NetFit(ranker, [Candidate({"taught_by": "click model", "stage": ranker.stage_}, None, 0.0)])
+        candidates = _try_teachers(log, table, given, fit_to, make, folds, seed)
+        best = candidates[0].setting
         last = Schedule(best["stage"], best["learning_rate"], best["stage"])
         final = make(learning_rate=best["learning_rate"])
         if best["taught_by"] == "clicks":
             ranker = _on_clicks(final, last, log, table, given)
         else:
             ranker = _taught(final, last, log.data, fit)
-    return NetFit(ranker, best["taught_by"], candidates)
+    return NetFit(ranker, candidates)
+
+
+def _try_teachers(
+    log: ClickLog,
+    table: Exposures,
+    given: Floats,
+    fit_to: FitTo,
+    make: Callable[..., NeuralRanker],
+    folds: int,
+    seed: int,
+) -> list[Candidate]:
+    """Either teacher on a part of the queries, held against the clicks of the others: the better one first."""
+    fold = fold_of_queries(table.n_queries, min(folds, table.n_queries // 5), seed=seed)
+    seen, unseen = np.flatnonzero(fold != 0), np.flatnonzero(fold == 0)
+    hidden = (fold == 0)[table.segment]
+    held_out = table.take(unseen)
+    judge = LikelihoodJudge(DesignMatrix(log.data.features, held_out.row), QueryClicks.of(held_out), given[hidden])
+    # Counts as they are: the model's own may hold looks in place of impressions.
+    teacher = fit_to(click_table(log).take(seen))
+    rates = preset_of(make().preset).rates
+    learn: dict[tuple[Teacher, float], Callable[..., NeuralRanker]] = {
+        ("click model", rates[-1]): partial(_taught, data=log.data, fit=teacher, without=table.query[unseen]),
+        ("clicks", rates[0]): partial(_on_clicks, log=log, table=table.take(seen), given=given[~hidden]),
+    }
+    candidates, reached = [], []
+    for (by, rate), how in learn.items():
+        started, net = time.perf_counter(), make(learning_rate=rate)
+        try:
+            net = how(net, net_settings(net)[0], judge=judge)
+        except LogError:  # no click that far up
+            continue
+        facts = {"taught_by": by, "learning_rate": rate, "stage": net.stage_, "held_out": net.judged_}
+        candidates.append(Candidate(facts, None, time.perf_counter() - started))
+        reached.append(judge.by_query(net.predict(judge.features)))
+    return candidates[::-1] if len(reached) == 2 and _clearly_better(reached[1], reached[0]) else candidates
 
 
 def _clearly_better(one: Floats, other: Floats) -> bool:
@@ -149,13 +171,25 @@ def _taught(
     without: IntArray | None = None,
     judge: Judge | None = None,
 ) -> NeuralRanker:
-    """Minimise −Σ softmax(f)_r log softmax(net)_r over the items of every query, but for those left out."""
-    wanted = np.arange(data.n_queries) if without is None else np.setdiff1d(np.arange(data.n_queries), without)
-    rows, offsets = gather_segments(data.offsets, wanted)
+    """Minimise −Σ softmax(f)_r log softmax(net)_r over the items of every query, but for those left out.
+
+    Of a query with very many items a random choice takes part.
+    """
+    rows, offsets = _some_of_each(data, without, seed=ranker.random_state)
     design = DesignMatrix(data.features, rows)
-    f = Forest(fit.forest(data.feature_names)).predict(design)
-    share = shares(f, offsets).astype(np.float32)
+    share = shares(Forest(fit.forest(data.feature_names)).predict(design), offsets).astype(np.float32)
     return _train(ranker, schedule, design, cut_lists(share, np.diff(offsets), list_size=None), judge)
+
+
+def _some_of_each(data: RankingData, without: IntArray | None, *, seed: int) -> tuple[IntArray, IntArray]:
+    """Rows and offsets of the queries with a choice, at most LONGEST_LIST rows of each, drawn at random."""
+    several = np.diff(data.offsets) > 1
+    several[[] if without is None else without] = False
+    rows, offsets = gather_segments(data.offsets, np.flatnonzero(several))
+    if len(rows) == 0 or np.diff(offsets).max() <= LONGEST_LIST:
+        return rows, offsets
+    kept = ranks_within(np.random.default_rng(seed).random(len(rows)), offsets) <= LONGEST_LIST
+    return rows[kept], offsets_of(segment_sum(kept.astype(np.int64), offsets))
 
 
 def shares(scores: Floats, offsets: IntArray) -> Floats:
@@ -205,6 +239,7 @@ def _train(
         added = 0.0 if batch.logging_score is None else batch.logging_score
         return softmax_loss(scores + added, batch.click, batch.weight)
 
-    batches = Batches(design, lists, scaling, np.random.default_rng(ranker.random_state), BATCH_QUERIES)
+    size = int(np.clip(BATCH_ROWS / lists.size.mean(), 1, BATCH_QUERIES))
+    batches = Batches(design, lists, scaling, np.random.default_rng(ranker.random_state), size)
     parts = [adagrad(net, schedule.learning_rate)]
     return ranker.adopt(net, scaling, train(parts, loss, batches, schedule, judge=net_judge(net, scaling, judge)))
