@@ -24,7 +24,7 @@ from unskew.bench.results_reasons import REASONS
 from unskew.bench.store import Store
 from unskew.bench.tables import rows
 from unskew.bench.work import Result
-from unskew.errors import FileFormatError
+from unskew.errors import FileFormatError, OutputError
 from unskew.report.run_words import answer
 
 METRICS = [f"{family}@{cut}" for family in ("ndcg", "err") for cut in (1, 3, 5, 10)]
@@ -330,6 +330,26 @@ def test_nets_have_a_chapter_beside_the_trees_until_both_are_run_together(tmp_pa
     whole = keep([chapter_of(rq1(tmp_path / "c", rankers=("lambdamart", "dnn")))], kept)
     assert [chapter.run["rankers"] for chapter in whole] == [["lambdamart", "dnn"]]
     assert [path.name for path in kept.iterdir()] == ["rq1-made_up.json"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"rankers": ("lambdamart",)}, {"rankers": ("dnn",)}, {"preset": "smoke", "rankers": ("lambdamart", "dnn")}],
+)
+def test_a_kept_chapter_is_not_lost_to_a_smaller_one(given: dict[str, object], tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    keep([chapter_of(rq1(tmp_path / "a", rankers=("lambdamart", "dnn")))], kept)
+    before = (kept / "rq1-made_up.json").read_bytes()
+    with pytest.raises(OutputError, match="without losing some"):
+        keep([chapter_of(rq1(tmp_path / "b", **given))], kept)
+    assert [path.read_bytes() for path in kept.iterdir()] == [before]
+
+
+def test_data_of_two_names_that_make_one_file_name_are_told_apart(tmp_path: Path) -> None:
+    first, second = (fill(tmp_path / name, plan_of("rq1", data=name, **RQ1), by_method) for name in ("a b", "a_b"))
+    keep([chapter_of(first)], tmp_path / "kept")
+    with pytest.raises(OutputError, match="keeps rq1 on a b"):
+        keep([chapter_of(second)], tmp_path / "kept")
 
 
 def test_every_reason_rests_on_a_claim_that_is_made() -> None:

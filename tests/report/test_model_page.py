@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from unskew.report.model_page import fit_command, gather, model_page
+from unskew.report.model_page import ModelFacts, fit_command, gather, model_page
 from unskew.report.page import Findings, Table, render_page
 from unskew.report.trust import trust_findings, verdict
 
@@ -66,12 +67,43 @@ def test_the_command_can_be_run_again(hostile_model) -> None:
 
 
 @pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        # What the referee chose is asked of it again, and what a person gave is named.
+        (
+            {"settings": {"terms": "shift", "examination": [1, 0.5]}, "extra": {"referee": {"given": None}}},
+            "--method default",
+        ),
+        (
+            {"settings": {"examination": [1, 0.5]}, "extra": {"referee": {"given": [1, 0.5]}}},
+            "--method default --examination EXAMINATION.csv",
+        ),
+        ({"settings": {"terms": "auto"}, "extra": {"referee": {"given": None}}}, "--method full-cfc --terms auto"),
+        (
+            {"settings": {"terms": "shift", "examination": [1, 0.5], "preset": "smoke"}, "extra": {}},
+            "--method full-cfc --preset smoke --terms shift --examination EXAMINATION.csv",
+        ),
+        ({"settings": {"terms": None, "examination": None, "preset": "default"}}, "--method full-cfc"),
+    ],
+)
+def test_the_command_asks_for_what_was_asked_for(manifest, expected) -> None:
+    facts = ModelFacts(SimpleNamespace(manifest={"method": "full-cfc", **manifest}), None, None, None, None)
+    assert fit_command(facts, "m", "log").removeprefix("unskew fit log --out m ") == expected
+
+
+@pytest.mark.parametrize(
     ("change", "about", "level"),
     [
         ({"data": {"clicks": 40, "queries": 9}}, "amount of data", "bad"),
         ({"data": {"clicks": 90_000, "queries": 900}}, "amount of data", "fine"),
         ({"bias": {"position": [1, 10], "value": [1.0, 0.95]}}, "position effect", "weak"),
         ({"bias": {"position": [1, 10], "value": [1.0, 2.5]}}, "position effect", "bad"),
+        # An examination that was given says nothing about how much bias was found.
+        (
+            {"bias": {"position": [1, 10], "value": [1.0, 0.95]}, "extra": {"severity": None}},
+            "position effect",
+            "fine",
+        ),
         ({"candidates": [{"score": 0.1}, {"score": 0.5}]}, "choice of settings", "weak"),
         ({"candidates": [{"score": None}, {"score": 0.5}]}, "choice of settings", None),
     ],

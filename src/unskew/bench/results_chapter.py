@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from unskew._files import atomic_path
 from unskew.bench.claims import Finding, findings, unanswered
+from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import markdown
 from unskew.bench.grids import grids, percent
 from unskew.bench.looks import METRIC
@@ -18,7 +19,7 @@ from unskew.bench.outcomes import Outcome
 from unskew.bench.results_advice import compared
 from unskew.bench.tables import Row, rows
 from unskew.bench.tables_times import time_grid, times
-from unskew.errors import FileFormatError
+from unskew.errors import FileFormatError, OutputError, check_choice
 
 FORMAT = 1
 # What nearly every experiment is run with.
@@ -64,9 +65,13 @@ class Chapter:
         return re.sub(r"[^\w.-]", "_", "-".join(filter(None, (self.experiment, self.data, self.part)))) + ".json"
 
     def replaces(self, older: Chapter) -> bool:
-        """Whether an older chapter has nothing that this one lacks: the same question, data and rankers, or fewer."""
-        same = (self.experiment, self.data) == (older.experiment, older.data)
-        return same and set(older.run.get("rankers", ())) <= set(self.run.get("rankers", ()))
+        """Whether an older chapter of the same question and data has nothing that this one lacks."""
+        fewer = set(older.run.get("rankers", ())) <= set(self.run.get("rankers", ()))
+        return fewer and not (self._is_smoke and not older._is_smoke)
+
+    @property
+    def _is_smoke(self) -> bool:
+        return self.run.get("preset") == "smoke"
 
     def to_json(self) -> str:
         return json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False, indent=1) + "\n"
@@ -108,12 +113,32 @@ def keep(chapters: Iterable[Chapter], folder: Path) -> list[Chapter]:
     """Put chapters into a folder, in place of older ones that they replace; all that it has now."""
     folder.mkdir(parents=True, exist_ok=True)
     for chapter in chapters:
+        replaced = [path for path, older in _kept(folder).items() if _takes_place(chapter, older, path)]
         with atomic_path(folder / chapter.file_name) as path:
             path.write_text(chapter.to_json(), encoding="utf-8")
-        for path, older in _kept(folder).items():
-            if path.name != chapter.file_name and chapter.replaces(older):
+        for path in replaced:
+            if path.name != chapter.file_name:
                 path.unlink()
     return list(_kept(folder).values())
+
+
+def _takes_place(chapter: Chapter, older: Chapter, path: Path) -> bool:
+    """Whether a chapter takes the place of an older one; an error where it must not and both cannot stay."""
+    same = (chapter.experiment, chapter.data) == (older.experiment, older.data)
+    if same and chapter.replaces(older):
+        return True
+    both = set(chapter.run.get("rankers", ())) & set(older.run.get("rankers", ()))
+    if path.name == chapter.file_name or (same and both):
+        raise OutputError(
+            f"{path} keeps {_described(older)}, and {_described(chapter)} cannot take its place without losing some "
+            "of it. Run the experiment as it was run, keep it in another folder, or remove the file."
+        )
+    return False
+
+
+def _described(chapter: Chapter) -> str:
+    rankers = ", ".join(chapter.run.get("rankers", ()))
+    return f"{chapter.experiment} on {chapter.data} ({chapter.run.get('preset')}{', ' if rankers else ''}{rankers})"
 
 
 def _kept(folder: Path) -> dict[Path, Chapter]:
@@ -122,12 +147,14 @@ def _kept(folder: Path) -> dict[Path, Chapter]:
 
 def _read(path: Path) -> Chapter:
     try:
-        return Chapter.from_json(path.read_text(encoding="utf-8"))
+        chapter = Chapter.from_json(path.read_text(encoding="utf-8"))
+        check_choice("experiment", chapter.experiment, EXPERIMENTS)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise FileFormatError(
             f"{path} is not a chapter that this version of unskew keeps results in ({error}). "
             "Remove it, and run `unskew bench results` on the run it came from."
         ) from None
+    return chapter
 
 
 def _finding(document: Mapping[str, Any]) -> Finding:

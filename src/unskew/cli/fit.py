@@ -147,6 +147,9 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     if fitted.verdict is not None:
         voice.say(Text.assemble(("The referee", "bold"), f": {fitted.verdict.text}"))
     voice.say(f"Settings chosen on {fitted.chosen_on}.")
+    taught_by = fitted.method.outcome_.extra.get("taught_by")
+    if taught_by is not None:
+        voice.say(f"The net was taught by the {taught_by}.")
     if len(fitted.method.candidates_) > 1:
         voice.say(_candidates(fitted))
     if fitted.method.bias_ is not None:

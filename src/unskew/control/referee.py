@@ -111,7 +111,7 @@ def judge_log(
     found: list[Specification] = []
     if tried and (fit.basis.size or known is not None) and not (moved is not None and moved.overrules):
         found = try_terms(log, fit, tried, position, placebo, budget, seed)
-    if moved is not None and moved.refuted and not any(one.found for one in found):
+    if moved is not None and moved.refuted and not (bounded(fit) and any(one.found for one in found)):
         # Terms beside a refuted effect mean nothing; they are tried beside the moved items' examination.
         found = []
         told = judge_log(
@@ -268,8 +268,10 @@ def _verdict(
     checked = "" if given is not None else moved_words(moved, by_chance=not half)
     if half:
         settings = {"terms": "shift", "examination": taken_examination(fit, longest)}
-    about_terms = terms_words(terms, best, sure=not half)
-    lines = [position_words(fit, position, given=given is not None), about_terms, checked]
+    bound = moved is None or not moved.refuted
+    about_terms = terms_words(terms, used=method != "naive", sure=not half, shuffle=bound)
+    about_position = position_words(fit, position, given=given is not None, overruled=told is not None)
+    lines = [about_position, about_terms, checked]
     if told is not None:
         lines = [lines[0], checked, told.about_terms]
         table = (*table[:2], *(one.beside("moved items") for one in told.specifications[1:]))

@@ -15,28 +15,38 @@ from unskew.control.interventions import Interventions
 HALF = 1.96
 
 
-def position_words(fit: ClickFit, position: Specification, *, given: bool = False) -> str:
-    """Whether position matters, how much it explains, and how steep it is; intervals are 95 %."""
+def position_words(fit: ClickFit, position: Specification, *, given: bool = False, overruled: bool = False) -> str:
+    """Whether position matters, how much it explains, and how steep it is; intervals are 95 %.
+
+    given : the examination was given; overruled : moved items tell of a position effect, whatever held-out clicks say.
+    """
     stack, clicks = fit.stack, float(fit.used.totals.sum())
     per_click = f"{position.gain / clicks:+.3f} a click ({position.low / clicks:+.3f} to {position.high / clicks:+.3f})"
     if given:
-        helps = "explains held-out clicks" if position.found else "does not help to predict held-out clicks"
-        doubt = "" if position.found else " Is it that of this log?"
-        return f"The examination that was given {helps} ({per_click} in log-likelihood).{doubt}"
+        return _about_given(position, per_click)
     if fit.basis.size == 0:
         return "Everything was shown at one position, so there is no position effect to correct."
     steep = f"η = {stack.severity:.2f} ± {HALF * stack.severity_error:.2f}"
-    if not position.found:
-        small = "" if position.high < 0 else ", or the log is too small to tell"
+    if position.found:
+        rising = " Clicks rise with position: is 1 really the top?" if stack.severity < 0 else ""
         return (
-            f"A position effect does not help to predict held-out clicks ({per_click} in log-likelihood; {steep}): "
-            f"no correction is needed here{small}."
+            f"The position effect explains held-out clicks ({per_click} in log-likelihood; {steep}): "
+            f"{_examined(fit)}.{rising}"
         )
-    rising = " Clicks rise with position: is 1 really the top?" if stack.severity < 0 else ""
-    return (
-        f"The position effect explains held-out clicks ({per_click} in log-likelihood; {steep}): "
-        f"{_examined(fit)}.{rising}"
-    )
+    said = f"A position effect does not help to predict held-out clicks ({per_click} in log-likelihood; {steep})"
+    if overruled:
+        return f"{said}."
+    if position.high >= 0 and abs(stack.severity) > HALF * stack.severity_error:
+        return f"{said}: the log is too small to tell whether a correction is needed, so none is made."
+    return f"{said}: no correction is needed here{'' if position.high < 0 else ', or the log is too small to tell'}."
+
+
+def _about_given(position: Specification, per_click: str) -> str:
+    said = f"({per_click} in log-likelihood)"
+    if position.found:
+        return f"The examination that was given explains held-out clicks {said}."
+    doubt = "Is it that of this log?" if position.high < 0 else "The log may be too small to tell."
+    return f"The examination that was given does not help to predict held-out clicks {said}. {doubt}"
 
 
 def _examined(fit: ClickFit) -> str:
@@ -60,21 +70,28 @@ def use_words(method: str, settings: Mapping[str, Any], *, of_moved: bool) -> st
     return f"Use {method}{' with ' if parts else ''}{' and '.join(parts)}."
 
 
-def terms_words(terms: Sequence[Specification], best: Specification | None, *, sure: bool) -> str:
-    """What the control terms add; `sure` where something else than the model says what examination is."""
+def terms_words(terms: Sequence[Specification], *, used: bool, sure: bool, shuffle: bool = True) -> str:
+    """What the control terms add.
+
+    used : whether there is a correction that they can be part of; sure : something else than the model says what
+    examination is; shuffle : nothing in the log speaks against the model's position effect as an upper bound.
+    """
     if not terms:
         return ""
-    if best is None:
-        top = max(terms, key=lambda one: one.gain)
-        interval = f"{top.gain:+.1f}, {top.low:+.1f} to {top.high:+.1f}"
-        return f"The control terms add nothing beyond chance (at best {interval})."
-    name = best.name.removeprefix("position + ")
+    top = max(terms, key=lambda one: (one.found, one.gain))
+    interval = f"{top.low:+.1f} to {top.high:+.1f}"
+    if not top.found:
+        return f"The control terms add nothing beyond chance (at best {top.gain:+.1f}, {interval})."
     said = (
-        f"The control terms {name} add {best.gain:+.1f} ({best.low:+.1f} to {best.high:+.1f}): the production ranker "
-        "used something that the features do not show."
+        f"The control terms {top.name.removeprefix('position + ')} add {top.gain:+.1f} ({interval}): the production "
+        "ranker used something that the features do not show."
     )
+    if not used:
+        return f"{said} Without a position effect there is nothing to correct with them."
     if sure:
         return said
+    if not shuffle:
+        return f"{said} The same may have steepened the position effect, so that half of it is taken for examination."
     return (
         f"{said} The same may have steepened the position effect, and nothing here tells by how much: examination lies "
         "between none and all of it, and the middle is taken. Have a few results shuffled, if you can."
@@ -87,6 +104,11 @@ def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
         return "No item was shown at several positions, so nothing can check this by itself."
     said = f"{moved.items:,} items were moved: if by chance, their clicks alone say η = {moved.severity:.2f} ± "
     said += f"{HALF * moved.severity_error:.2f}"
+    if not by_chance and moved.refuted:
+        return (
+            f"{said}, more than the model's {moved.of_model:.2f}. Lists made to each person's taste look so; if you "
+            f"shuffled them yourself, give that as the examination, k^−{moved.severity:.2f}."
+        )
     if not by_chance:
         return f"{said}; no less than the model beyond chance, so that it cannot be relied upon that chance moved them."
     if moved.refuted:

@@ -207,7 +207,7 @@ def examination_panel(
     )
     return Panel(
         "Examination by position",
-        "Examination by position as each method estimates it from clicks alone, relative to the top."
+        "Examination by position as each method sees it, relative to the top."
         + (" The dashed line is the truth that was planted in this simulated log." if planted is not None else ""),
         chart,
         tuple(names),

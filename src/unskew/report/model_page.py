@@ -24,7 +24,10 @@ from unskew.report.trust import VERDICTS, trust_findings, verdict
 from unskew.report.words import count, listed, number, percent, short
 
 SHOWN_ITEMS = 8
-_SETTINGS = ("ranker", "preset", "tune_on", "stage_one", "transformation")
+_SETTINGS_OF_DEFAULT = ("ranker", "preset", "tune_on")
+_SETTINGS = (*_SETTINGS_OF_DEFAULT, "stage_one", "transformation", "terms")
+# Values that a command says by saying nothing, where that is not "auto".
+_LEFT_OUT = {"preset": "default", "terms": ""}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +143,12 @@ def correction_sections(facts: ModelFacts) -> list[Section]:
         panels.append(origins_panel(facts.moved, PAGE))
     if panels:
         blocks.append(Figures(tuple(panels)))
+    said = _referee(facts)
+    if said is not None:
+        blocks.append(Text(f"The referee: {said['text']}"))
+    taught_by = (facts.manifest.get("extra") or {}).get("taught_by")
+    if taught_by is not None:
+        blocks.append(Text(f"The net was taught by the {taught_by}."))
     share = (facts.manifest.get("extra") or {}).get("control_gain_share")
     if share is not None:
         blocks.append(Text(f"The control terms took {percent(share)} of the ranker's gain; they are folded away now."))
@@ -198,15 +207,24 @@ def _making_section(facts: ModelFacts, folder: str, log_name: str) -> Section:
 
 
 def fit_command(facts: ModelFacts, folder: str, log_name: str) -> str:
-    """The command that fits this model again."""
+    """The command that fits this model again: what the referee chose is left to it."""
     settings = facts.manifest.get("settings") or {}
-    words = ["unskew", "fit", log_name, "--out", folder, "--method", facts.method]
-    for name in _SETTINGS:
-        if isinstance(settings.get(name), str) and settings[name] not in ("auto", "default"):
+    said = _referee(facts)
+    asked = said is not None and settings.get("terms") != "auto"
+    words = ["unskew", "fit", log_name, "--out", folder, "--method", "default" if asked else facts.method]
+    for name in _SETTINGS_OF_DEFAULT if asked else _SETTINGS:
+        if isinstance(settings.get(name), str) and settings[name] != _LEFT_OUT.get(name, "auto"):
             words += [f"--{name.replace('_', '-')}", settings[name]]
+    if (settings if said is None else {"examination": said.get("given")}).get("examination") is not None:
+        words += ["--examination", "EXAMINATION.csv"]
     if settings.get("random_state"):
         words += ["--seed", str(settings["random_state"])]
     return shlex.join(words)
+
+
+def _referee(facts: ModelFacts) -> Mapping[str, Any] | None:
+    """What the referee said, where it was asked."""
+    return (facts.manifest.get("extra") or {}).get("referee")
 
 
 def _tried_table(tried: list[dict[str, Any]]) -> Table:

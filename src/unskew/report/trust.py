@@ -76,6 +76,10 @@ def _curve(manifest: Mapping[str, Any]) -> Finding | None:
         return None
     pairs = list(zip(bias["position"], bias["value"]))
     last = next((pair for pair in reversed(pairs) if pair[0] <= 10), pairs[-1])
+    extra = manifest.get("extra") or {}
+    if "severity" in extra and extra["severity"] is None:  # told, or decided by the referee: nothing to judge here
+        text = f"It takes position {last[0]} to be looked at {percent(last[1])} as often as the top."
+        return Finding("fine", "position effect", text)
     text = f"It estimates that position {last[0]} is looked at {percent(last[1])} as often as the top."
     if last[1] > 1.1:
         return Finding("bad", "position effect", f"{text} That is not believable: is the position column right?")
