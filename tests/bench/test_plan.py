@@ -39,6 +39,14 @@ def test_a_plan_comes_back_from_its_file(name: str, preset: str) -> None:
     assert again.units == plan.units
 
 
+def test_settings_without_the_ranker_that_was_asked_for_are_left_out() -> None:
+    """The truth study has nets in three of its cells."""
+    plan = plan_of("truth", rankers=("dnn",))
+    assert plan.settings == ["base", "eta=2, noise=0.1", "production=1, hidden=4"]
+    assert {entry.ranker for entry in plan.entries} == {"dnn"}
+    assert plan_of("truth", rankers=("xgboost",)).settings == [one.name for one in EXPERIMENTS["truth"].settings]
+
+
 def test_the_listed_questions_are_all_there() -> None:
     asked = "rq1 rq2 rq3 rq4 rq5 rq6 rq7 production residual-only stage-one residuals validation placebo inference"
     assert set(asked.split()) | {"hidden", "referee", "truth"} == set(EXPERIMENTS)

@@ -115,6 +115,12 @@ def make_plan(request: Request, collection: Collection, source: Source) -> Plan:
         for fold in range(folds)
         for unit in [_unit(what, setting, method, ranker, fold, seed, collection.fingerprint, size, average)]
     ]
+    if not entries:
+        names = dict.fromkeys(n for s in what.settings for n in request.methods or methods_of(what, s, request.preset))
+        raise SettingError(
+            f"Nothing is left to run: {', '.join(names)} with {', '.join(request.rankers or what.rankers)}. "
+            "`unskew methods` shows which method works with which ranker."
+        )
     return Plan(
         experiment=what.name,
         asks=what.asks,
@@ -146,18 +152,12 @@ def _no_data(fold: int) -> Any:
 
 
 def method_pairs(what: Experiment, setting: Setting, request: Request) -> list[tuple[str, str]]:
-    """Methods with their rankers: those named, or the preset's, with the rankers that were asked for."""
+    """Methods with their rankers: those named, or the preset's, with the rankers that were asked for, if any fits."""
     known = sorted({ranker for info in all_methods() for ranker in info.rankers})
     for ranker in request.rankers or ():
         check_choice("ranker", ranker, known)
     names = request.methods or methods_of(what, setting, request.preset)
-    found = [pair for name in names for pair in _pairs_of(name, what, request)]
-    if not found:
-        raise SettingError(
-            f"Nothing is left to run: {', '.join(names)} with {', '.join(request.rankers or what.rankers)}. "
-            "`unskew methods` shows which method works with which ranker."
-        )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(pair for name in names for pair in _pairs_of(name, what, request)))
 
 
 def _pairs_of(name: str, what: Experiment, request: Request) -> Iterator[tuple[str, str]]:
