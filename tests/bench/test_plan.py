@@ -44,6 +44,8 @@ def test_settings_without_the_ranker_that_was_asked_for_are_left_out() -> None:
     plan = plan_of("truth", rankers=("dnn",))
     assert plan.settings == ["base", "eta=2, noise=0.1", "production=1, hidden=4"]
     assert {entry.ranker for entry in plan.entries} == {"dnn"}
+    assert not any("trees" in note for note in plan.notes)
+    assert any("Neural nets" in note for note in plan.notes)
     assert plan_of("truth", rankers=("xgboost",)).settings == [one.name for one in EXPERIMENTS["truth"].settings]
 
 

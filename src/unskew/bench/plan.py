@@ -274,17 +274,21 @@ def _notes(what: Experiment, size: Scale, request: Request, folds: int, collecti
         yield f"Left out for time (they are in the paper preset): {', '.join(left)}."
     if request.preset == "smoke":
         yield "A smoke run: it shows that everything works, its numbers mean nothing."
-    if size.net and any(e == "dnn" for e in (request.rankers or what.rankers)):
+    chosen = [pair for setting in what.settings for pair in method_pairs(what, setting, request)]
+    if size.net and any(ranker == "dnn" for _, ranker in chosen):
         layers = "-".join(str(width) for width in size.net["hidden"])
         yield f"Neural nets have {layers} units and {size.net['steps']} steps; the paper preset has the published ones."
     tries = _tries(what, size)
     if what.kind == "ranking" and tries is not None:
         yield f"Every method chose among {tries} setting{'s' if tries > 1 else ''} (and its stages) on validation."
-    chosen = [name for setting in what.settings for name, _ in method_pairs(what, setting, request)]
-    if what.tuning == "grades" and "cfc-bc" in chosen:
+    alone = {name.partition(":")[0]: ranker for name, ranker in chosen if name.partition(":")[0] in SELF_TUNED}
+    if what.kind == "ranking" and alone:
+        own = "; their nets have a size of their own" if size.net and "dnn" in alone.values() else ""
+        yield f"But {' and '.join(sorted(alone))} chose on clicks that they held out themselves, not on grades{own}."
+    if what.tuning == "grades" and any(name == "cfc-bc" for name, _ in chosen):
         yield "cfc-bc chose on clicks, which is what it is; all others on human grades."
     average = _average(what, request)
-    if average > 1:
+    if average > 1 and any(ranker in AVERAGED for _, ranker in chosen):
         yield (
             f"With trees, scores are means of {average} models, each fitted without a part of the log's queries (the "
             "first chooses the number of trees where nothing else is to be chosen); "
