@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from unskew._options import Preset, TuneOn
 from unskew.control.aggregate import Exposures
@@ -147,16 +148,18 @@ class FullControlFunction(Method):
     def _fit_clicks(
         self, log: ClickLog, terms: TermMaker | None, known: Floats | None, table: Exposures | None = None
     ) -> ClickFit:
-        return fit_clicks(
-            log,
-            table=table,
-            examination=known,
-            terms=terms,
-            folds=self.folds,
-            settings=PRESETS[self.preset],
-            seed=self.random_state,
-            threads=threads_of(self.n_jobs),
-        )
+        # Its products are small: threads of BLAS would only spin where trees could grow.
+        with threadpool_limits(1, user_api="blas"):
+            return fit_clicks(
+                log,
+                table=table,
+                examination=known,
+                terms=terms,
+                folds=self.folds,
+                settings=PRESETS[self.preset],
+                seed=self.random_state,
+                threads=threads_of(self.n_jobs),
+            )
 
     def _what_is_known(self, log: ClickLog) -> tuple[TermMaker | None, Floats | None, dict[str, Any]]:
         """What makes the control columns, the examination, and what the referee said, where it was asked for them."""

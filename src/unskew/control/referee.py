@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from unskew._options import Preset
 from unskew.control.aggregate import Exposures
@@ -151,7 +152,8 @@ def recommend(
     """
     threads = 0 if n_jobs is None or n_jobs < 1 else n_jobs
     try:
-        return judge_log(log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads)
+        with threadpool_limits(1, user_api="blas"):  # as in full-cfc
+            return judge_log(log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads)
     except TooFewQueriesError as error:
         if examination is not None:
             raise
