@@ -345,6 +345,15 @@ def test_a_kept_chapter_is_not_lost_to_a_smaller_one(given: dict[str, object], t
     assert [path.read_bytes() for path in kept.iterdir()] == [before]
 
 
+def test_a_finished_chapter_is_not_lost_to_a_run_that_was_stopped(tmp_path: Path) -> None:
+    whole = chapter_of(rq1(tmp_path / "a"))
+    stopped = replace(whole, run={**whole.run, "missing": 3})
+    keep([stopped], tmp_path / "kept")
+    keep([whole], tmp_path / "kept")
+    with pytest.raises(OutputError, match="3 units missing"):
+        keep([stopped], tmp_path / "kept")
+
+
 def test_data_of_two_names_that_make_one_file_name_are_told_apart(tmp_path: Path) -> None:
     first, second = (fill(tmp_path / name, plan_of("rq1", data=name, **RQ1), by_method) for name in ("a b", "a_b"))
     keep([chapter_of(first)], tmp_path / "kept")

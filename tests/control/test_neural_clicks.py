@@ -9,12 +9,13 @@ import pytest
 from tests.control.test_full import make_world
 
 from unskew.control.click_fit import PRESETS, fit_clicks
+from unskew.control.click_model import softmax_within
 from unskew.control.full import FullControlFunction
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 
 pytest.importorskip("torch")
-from unskew.control.neural_clicks import LONGEST_LIST, _some_of_each, fit_net_clicks, shares
+from unskew.control.neural_clicks import LONGEST_LIST, _some_of_each, fit_net_clicks
 
 SMOKE = PRESETS["smoke"]
 
@@ -106,5 +107,6 @@ def test_more_folds_than_queries_still_hold_some_out(recwarn: pytest.WarningsRec
 
 
 def test_shares_of_extreme_scores_are_shares() -> None:
-    found = shares(np.array([900.0, 0.0, -900.0, -901.0]), np.array([0, 2, 4]))
+    scores, offsets = np.array([900.0, 0.0, -900.0, -901.0]), np.array([0, 2, 4])
+    found = softmax_within(scores, offsets, np.array([0, 0, 1, 1]))
     np.testing.assert_allclose(found, [1, 0, 1 / (1 + np.exp(-1)), 1 / (1 + np.e)], atol=1e-12)

@@ -67,7 +67,8 @@ class Chapter:
     def replaces(self, older: Chapter) -> bool:
         """Whether an older chapter of the same question and data has nothing that this one lacks."""
         fewer = set(older.run.get("rankers", ())) <= set(self.run.get("rankers", ()))
-        return fewer and not (self._is_smoke and not older._is_smoke)
+        whole = not self.run.get("missing") or bool(older.run.get("missing"))
+        return fewer and whole and not (self._is_smoke and not older._is_smoke)
 
     @property
     def _is_smoke(self) -> bool:
@@ -129,9 +130,11 @@ def _takes_place(chapter: Chapter, older: Chapter, path: Path) -> bool:
         return True
     both = set(chapter.run.get("rankers", ())) & set(older.run.get("rankers", ()))
     if path.name == chapter.file_name or (same and both):
+        missing = chapter.run.get("missing")
         raise OutputError(
-            f"{path} keeps {_described(older)}, and {_described(chapter)} cannot take its place without losing some "
-            "of it. Run the experiment as it was run, keep it in another folder, or remove the file."
+            f"{path} keeps {_described(older)}, and {_described(chapter)}"
+            f"{f', {missing} units missing,' if missing else ''} cannot take its place without losing some of it. "
+            "Run the whole experiment as it was run, keep it in another folder, or remove the file."
         )
     return False
 

@@ -26,6 +26,19 @@ Floats = npt.NDArray[np.float64]
 _FLOOR = 1e-9
 
 
+def softmax_within(logits: Floats, offsets: IntArray, segment: IntArray) -> Floats:
+    """(n,) softmax over the rows of every segment, none of them empty; in place.
+
+    >>> softmax_within(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3]), np.array([0, 0, 1])).round(2)
+    array([0.25, 0.75, 1.  ])
+    """
+    starts = offsets[:-1]
+    logits -= np.maximum.reduceat(logits, starts)[segment]
+    np.exp(logits, out=logits)
+    logits /= np.add.reduceat(logits, starts)[segment]
+    return logits
+
+
 @dataclass(frozen=True, eq=False)
 class QueryClicks:
     """Clicks of queries and what their likelihood needs; n rows in queries that have at least one row.
@@ -65,12 +78,7 @@ class QueryClicks:
 
     def shares(self, scores: Floats) -> Floats:
         """(n,) s_r: how a query's clicks are expected to divide; scores are f + b + h."""
-        logits = scores + self.log_shown
-        starts = self.offsets[:-1]
-        logits -= np.maximum.reduceat(logits, starts)[self.segment]
-        np.exp(logits, out=logits)
-        logits /= np.add.reduceat(logits, starts)[self.segment]
-        return logits
+        return softmax_within(scores + self.log_shown, self.offsets, self.segment)
 
     def log_likelihood(self, scores: Floats) -> Floats:
         """(queries,) Σ_r c_r log s_r."""

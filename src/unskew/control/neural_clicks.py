@@ -24,7 +24,7 @@ from unskew._segments import IntArray, gather_segments, offsets_of, ranks_within
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import fold_of_queries
 from unskew.control.click_fit import ClickFit, click_table
-from unskew.control.click_model import QueryClicks
+from unskew.control.click_model import QueryClicks, softmax_within
 from unskew.control.forest_ranker import Forest
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
@@ -177,7 +177,8 @@ def _taught(
     """
     rows, offsets = _some_of_each(data, without, seed=ranker.random_state)
     design = DesignMatrix(data.features, rows)
-    share = shares(Forest(fit.forest(data.feature_names)).predict(design), offsets).astype(np.float32)
+    f = Forest(fit.forest(data.feature_names)).predict(design)
+    share = softmax_within(f, offsets, segment_of(offsets)).astype(np.float32)
     return _train(ranker, schedule, design, cut_lists(share, np.diff(offsets), list_size=None), judge)
 
 
@@ -190,19 +191,6 @@ def _some_of_each(data: RankingData, without: IntArray | None, *, seed: int) -> 
         return rows, offsets
     kept = ranks_within(np.random.default_rng(seed).random(len(rows)), offsets) <= LONGEST_LIST
     return rows[kept], offsets_of(segment_sum(kept.astype(np.int64), offsets))
-
-
-def shares(scores: Floats, offsets: IntArray) -> Floats:
-    """(n,) softmax over the rows of every segment.
-
-    >>> shares(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3])).round(2)
-    array([0.25, 0.75, 1.  ])
-    """
-    segment = segment_of(offsets)
-    top = np.full(len(offsets) - 1, -np.inf)
-    np.maximum.at(top, segment, scores)
-    raised = np.exp(scores - top[segment])
-    return raised / segment_sum(raised, offsets)[segment]
 
 
 def _on_clicks(
