@@ -283,8 +283,8 @@ def _notes(what: Experiment, size: Scale, request: Request, folds: int, collecti
         yield f"Every method chose among {tries} setting{'s' if tries > 1 else ''} (and its stages) on validation."
     alone = {name.partition(":")[0]: ranker for name, ranker in chosen if name.partition(":")[0] in SELF_TUNED}
     if what.kind == "ranking" and alone:
-        own = "; their nets have a size of their own" if size.net and "dnn" in alone.values() else ""
-        yield f"But {' and '.join(sorted(alone))} chose on clicks that they held out themselves, not on grades{own}."
+        own = ", with nets of a size of their own" if size.net and "dnn" in alone.values() else ""
+        yield f"Not so {' and '.join(sorted(alone))}: chosen on clicks that the method itself held out{own}."
     if what.tuning == "grades" and any(name == "cfc-bc" for name, _ in chosen):
         yield "cfc-bc chose on clicks, which is what it is; all others on human grades."
     average = _average(what, request)
