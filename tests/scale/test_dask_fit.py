@@ -22,7 +22,7 @@ from unskew.control.estimator import ControlFunctionRanker
 from unskew.control.transformations import fit_transformation
 from unskew.data.frames import log_from_frame
 from unskew.data.holdout import hold_out
-from unskew.errors import ClusterError, FileFormatError, MissingExtraError, PartitionError, SettingError
+from unskew.errors import ClusterError, FileFormatError, LogError, MissingExtraError, PartitionError, SettingError
 from unskew.evaluation.metrics import ndcg
 from unskew.rankers.lambdamart import LambdaMART
 from unskew.rankers.make import make_ranker
@@ -223,6 +223,12 @@ def test_bad_parts_are_named_from_the_workers(tmp_path: Path, scale_log: pl.Data
     (folder / "part-00003.parquet").write_bytes((folder / "part-00000.parquet").read_bytes()[:500])
     with pytest.raises(FileFormatError, match=r"part-00003\.parquet cannot be read"):
         ControlFunctionRanker().fit(DaskLog(folder, cluster))
+
+
+def test_a_log_without_any_weight_is_refused(tmp_path: Path, scale_log: pl.DataFrame, cluster: Any) -> None:
+    scale_log.with_columns(weight=pl.lit(0.0)).write_parquet(tmp_path / "part-0.parquet")
+    with pytest.raises(LogError, match="weight above 0"):
+        ControlFunctionRanker().fit(DaskLog(tmp_path, cluster))
 
 
 def test_what_a_cluster_cannot_fit_is_refused(tmp_path: Path, cluster: Any) -> None:

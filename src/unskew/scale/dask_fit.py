@@ -18,6 +18,7 @@ from unskew.control.learners import Ridge
 from unskew.control.stage_one import StageOne
 from unskew.control.terms import term_names
 from unskew.control.transformations import Transformation, fit_transformation, transformation_list
+from unskew.data.clicks import ClickLog
 from unskew.data.columns import LogColumns
 from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
@@ -138,6 +139,10 @@ def _on_train(function: Callable[..., Any], part: work.LoadedPart, *more: Any) -
     return None if part.train is None else function(part.train, *more)
 
 
+def _weighs(log: ClickLog) -> bool:
+    return log.weight is None or bool(log.weight.any())
+
+
 def _stage_one(client: Any, train: list[Any], method: ControlFunctionRanker) -> tuple[StageOne, Counts]:
     def over_parts(function: Callable[..., Any], *more: Any) -> Any:
         return tree_merge(client, [client.submit(_on_train, function, part, *more, pure=False) for part in train])
@@ -145,6 +150,8 @@ def _stage_one(client: Any, train: list[Any], method: ControlFunctionRanker) -> 
     counts: Counts | None = over_parts(counts_of)
     if counts is None or counts.clicks == 0:
         raise LogError("This log has no click at all, so there is nothing to learn from. Is the click column right?")
+    if not any(client.gather([client.submit(_on_train, _weighs, part, pure=False) for part in train])):
+        raise LogError("No impression has a weight above 0, so there is nothing to learn from.")
     target = target_of(counts, method.rank_target)
     gram = over_parts(gram_of, target)
     model = Ridge().solve(gram)
