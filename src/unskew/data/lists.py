@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from unskew._segments import IntArray, gather_segments, segment_sum
 from unskew.data.clicks import ClickLog
+from unskew.data.counts import single_clicks
 from unskew.errors import LogError
 
 
@@ -18,7 +19,7 @@ class TrainingLists:
 
     row : (n,) rows of the log's data.
     sizes : (lists,) entries per list.
-    label : (n,) int32, clicks.
+    label : (n,) int32, 0 or 1.
     position : (n,) int32.
     weight : (n,) float32: how many sessions the list stands for, times their weight.
     """
@@ -39,7 +40,7 @@ def training_lists(log: ClickLog, *, keep_empty: bool = False, merge: bool = Tru
     """Sessions as lists: those without a click dropped, identical ones merged into one with their weights added.
 
     Both are exact for list- and pair-wise losses: a list without a click has no gradient, and LightGBM multiplies
-    a row's gradient and hessian by its weight.
+    a row's gradient and hessian by its weight. A session of counts is read as sessions of single clicks.
 
     >>> from unskew.data.ranking import RankingData
     >>> data = RankingData.from_arrays([[0.1], [0.7]], sizes=[2])
@@ -49,6 +50,7 @@ def training_lists(log: ClickLog, *, keep_empty: bool = False, merge: bool = Tru
     >>> lists.row, lists.label, lists.weight
     (array([0, 1]), array([1, 0], dtype=int32), array([2., 2.], dtype=float32))
     """
+    log = single_clicks(log)
     chosen = np.arange(log.n_sessions) if keep_empty else np.flatnonzero(log.session_clicks > 0)
     if chosen.size == 0:
         raise LogError(
