@@ -70,12 +70,12 @@ truth: RUN = $(TRUTH)
 truth: setup
 ifneq ($(MQ2007),)
 	$(call BENCH,truth --half untouched --data $(MQ2007) --max-grade 2)
-	$(call BENCH,hidden --data $(MQ2007) --max-grade 2)
+	$(call BENCH,hidden --half development --data $(MQ2007) --max-grade 2)
 endif
 ifneq ($(MQ2008),)
 	$(call BENCH,referee truth hidden --data $(MQ2008) --max-grade 2)
 endif
-	$(call BENCH,truth --data synthetic:500)
+	$(call BENCH,truth --data synthetic:200)
 	$(call BENCH,hidden --folds 1 --data synthetic:2000)
 	$(BIN)/unskew bench results $(TRUTH) --keep results -o RESULTS.md
 
