@@ -1,16 +1,22 @@
-"""A count of clicks is read as so many single clicks, by every method."""
+"""Counts of clicks are read as sessions of 0s and 1s that add up to them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
 from unskew.data.clicks import ClickLog
-from unskew.data.counts import single_clicks
+from unskew.data.counts import MOST_LEVELS, single_clicks
 from unskew.data.lists import training_lists
 from unskew.data.ranking import RankingData
+from unskew.errors import LogError, UnskewWarning
+from unskew.evaluation.judge import judge_on_clicks
 from unskew.registry import make_method
+
+COUNTING = ("naive", "position", "cfc", "paird", "pijd", "pijd-linear", "xgb-unbiased", "full-cfc", "default")
 
 
 def _counted(scale: float, *, queries: int = 60, items: int = 8, weight: float | None = None) -> ClickLog:
@@ -66,11 +72,51 @@ def test_counts_and_the_sessions_they_stand_for_train_alike() -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
-@pytest.mark.parametrize("method", ["naive", "position", "cfc", "paird", "pijd", "xgb-unbiased", "full-cfc", "default"])
+@pytest.mark.parametrize("method", COUNTING)
 def test_hundreds_of_clicks_an_item_can_be_learnt_from(method: str) -> None:
     if method == "xgb-unbiased":
         pytest.importorskip("xgboost")
-    log = _counted(100.0)
+    log = _counted(100.0, items=6)
     assert log.click.max() > 300
     model = make_method(method, preset="smoke", n_jobs=1).fit(log)
     assert kendalltau(model.predict(log.data), log.data.features[:, 0])[0] > 0.6
+
+
+def test_long_lists_of_counts_do_not_explode() -> None:
+    log = _counted(50.0, queries=5, items=60)
+    single = single_clicks(log)
+    assert single.n_impressions <= MOST_LEVELS * log.n_impressions
+    assert single.weight is not None
+    total = np.bincount(single.row, weights=single.click * single.weight, minlength=log.data.n_rows)
+    counts = np.bincount(log.row, weights=log.click)
+    assert kendalltau(total, counts)[0] > 0.9
+    assert np.abs(total.sum() / counts.sum() - 1) < 0.25
+
+
+@pytest.mark.parametrize("method", ["dla", "rem", "pal"])
+def test_nets_read_counts_as_the_sessions_they_stand_for(method: str) -> None:
+    pytest.importorskip("torch")
+    log = _counted(2.0)
+    one, two = (make_method(method, preset="smoke", n_jobs=1).fit(each) for each in (log, single_clicks(log)))
+    np.testing.assert_array_equal(one.predict(log.data), two.predict(log.data))
+
+
+def test_validation_reads_counts_as_training_does() -> None:
+    log = _counted(2.0)
+    scores = np.random.default_rng(0).normal(size=log.data.n_rows)[log.rows_shown]
+    assert judge_on_clicks(log)(scores) == pytest.approx(judge_on_clicks(single_clicks(log))(scores), rel=1e-9)
+
+
+def test_counts_times_weights_are_warned_about() -> None:
+    log = _counted(3.0)
+    weighed = replace(log, weight=np.linspace(1, 50, log.n_impressions).astype(np.float32))
+    with pytest.warns(UnskewWarning, match="If the weights are numbers of impressions"):
+        make_method("naive", preset="smoke", n_jobs=1).fit(weighed)
+    assert "counted" in repr(log)
+
+
+@pytest.mark.parametrize("value", [1.7, 3e9, np.nan])
+def test_clicks_that_are_no_whole_number_are_refused(value: float) -> None:
+    data = RankingData.from_arrays([[0.1], [0.7]], sizes=[2])
+    with pytest.raises(LogError, match="whole count"):
+        ClickLog.from_arrays(data, row=[0, 1], session=[0, 0], position=[1, 2], click=[0, value])

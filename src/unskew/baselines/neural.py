@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from unskew._options import Preset, TuneOn
 from unskew.data.clicks import ClickLog
+from unskew.data.counts import single_clicks
 from unskew.data.design import DesignMatrix
 from unskew.data.lists import by_content
 from unskew.data.ranking import RankingData
@@ -95,7 +96,7 @@ class NeuralMethod(Method):
         """Anything to be learnt or set before the ranker's training."""
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
-        log = by_content(log)
+        log = by_content(single_clicks(log))
         judge = make_judge(validation, tune_on=self.tune_on)
         rates = rates_of(self.preset, self.learning_rate)
         shared: dict[str, Any] = {}

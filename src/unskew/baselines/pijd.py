@@ -17,6 +17,7 @@ from unskew.baselines.base import RankerMethod, pack
 from unskew.baselines.selection import Floats, Probit, fit_probit, heckman_ratio
 from unskew.control.placements import Placements, placements
 from unskew.data.clicks import ClickLog
+from unskew.data.counts import single_clicks
 from unskew.data.design import DesignMatrix, FloatMatrix, ZeroTerms
 from unskew.data.lists import training_lists
 from unskew.data.ranking import RankingData
@@ -111,8 +112,9 @@ class PIJDLinear(PIJD):
         return ProbitRanker(penalty=self.penalty)
 
     def _trials(self, log: ClickLog) -> Iterator[Trial]:
-        shown = placements(log)
-        clicks = clicks_at(log, shown)
+        single = single_clicks(log)
+        shown = placements(single)
+        clicks = clicks_at(single, shown)
         for stage_one in self._selections(log):
             ratio = stage_one.ratio(log.data, shown.row, shown.position)
             design = DesignMatrix(log.data.features, shown.row, RatioTerm(ratio))
@@ -185,8 +187,7 @@ def clicks_at(log: ClickLog, shown: Placements) -> Floats:
     """(placements,) clicks on every placement, weighted."""
     width = log.longest_list + 1
     where = np.searchsorted(shown.row * width + shown.position, log.row * width + log.position)
-    clicked = np.minimum(log.click, 1).astype(np.float64)
-    weighted = clicked if log.weight is None else clicked * log.weight
+    weighted = log.click if log.weight is None else log.click * log.weight
     return np.bincount(where, weights=weighted, minlength=len(shown.row)).astype(np.float64)
 
 

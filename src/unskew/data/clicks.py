@@ -86,7 +86,7 @@ class ClickLog:
             row=rows[order],
             session_offsets=np.r_[starts, len(numbers)].astype(np.int64),
             position=places[order].astype(np.int32),
-            click=np.asarray(click)[order].astype(np.int32),
+            click=_whole(click)[order],
             session_ids=names,
             weight=None if weight is None else np.asarray(weight, dtype=np.float32)[order],
             logging_score=None if logging_score is None else np.asarray(logging_score, dtype=np.float32)[order],
@@ -212,11 +212,25 @@ class ClickLog:
         return replace(self, data=data)
 
     def __repr__(self) -> str:
-        rate = self.n_clicks / max(self.n_impressions, 1)
+        rate = f" = {self.n_clicks / max(self.n_impressions, 1):.2%}" if self.click.max(initial=0) <= 1 else ", counted"
         return (
             f"ClickLog({self.n_sessions:,} sessions of {len(self.queries):,} queries, {self.n_impressions:,} "
-            f"impressions, {self.n_clicks:,} clicks = {rate:.2%})"
+            f"impressions, {self.n_clicks:,} clicks{rate})"
         )
+
+
+def _whole(click: npt.ArrayLike) -> IntArray:
+    """Clicks as int32, where nothing gets lost by it."""
+    given = np.asarray(click)
+    with np.errstate(invalid="ignore"):
+        whole = given.astype(np.int32)
+    wrong = np.flatnonzero(whole != given)
+    if wrong.size:
+        raise LogError(
+            f"click must be 0 or 1, or a whole count below 2^31, but {wrong.size:,} are not "
+            f"(first: {given[wrong[0]]}, entry {wrong[0]})."
+        )
+    return whole
 
 
 def _canonical_order(query: IntArray, session: IntArray, position: npt.NDArray) -> IntArray:

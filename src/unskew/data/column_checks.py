@@ -160,12 +160,15 @@ def _some_clicks(values: npt.NDArray, columns: LogColumns) -> Check:
         message = "This log has no click at all, so there is nothing to learn from."
         hint = "Is the click column the right one ({click='NAME'}), and does 1 mean clicked?"
         return Check("click: some", "FAIL", message, len(values), hint=hint)
-    if clicked == len(values):
+    if clicked == len(values) and values.min() == values.max():
         message = "Every impression was clicked, so nothing tells what people prefer."
         hint = "Does the log leave out what was shown and not clicked, or is the click column the wrong one?"
         return Check("click: some", "WARN", message, clicked, hint=hint)
     share = clicked / len(values)
     return Check("click: some", "PASS", f"{plural(clicked, 'impression')} clicked, {share:.2%}", clicked)
+
+
+COUNTS_TIMES_WEIGHTS = "Clicks are counts and rows have weights: seven clicks of weight 100 are taken for 700 clicks."
 
 
 def number_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
@@ -181,6 +184,9 @@ def number_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
             if name == "weight" and not values.any() and columns.need_clicks:
                 message = "No impression has a weight above 0, so there is nothing to learn from."
                 yield Check("weight: some", "FAIL", message, len(values), hint=hint)
+            if name == "weight" and columns.counts and (numbers(raw["click"]) > 1).any() and np.ptp(values) > 0:
+                hint = "If the weights are numbers of impressions, leave the column out with {weight=None}."
+                yield Check("weight: counts", "WARN", COUNTS_TIMES_WEIGHTS, len(values), hint=hint)
 
 
 def grade_checks(raw: pl.DataFrame, max_grade: int | None) -> Iterator[Check]:

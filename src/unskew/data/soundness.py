@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from unskew.data.clicks import ClickLog
+from unskew.data.column_checks import COUNTS_TIMES_WEIGHTS
 from unskew.errors import LogError, UnskewWarning
 
 
@@ -49,6 +50,9 @@ def weaknesses(log: ClickLog, *, clicks: bool = True) -> list[str]:
         )
     if log.n_sessions == log.n_impressions:
         found.append("Every session shows a single item: there is nothing to rank in this log.")
+    if clicks and log.weight is not None and log.click.max() > 1 and log.weight.min() < log.weight.max():
+        advice = "If the weights are numbers of impressions, leave the column out (weight=None, --weight none)."
+        found.append(f"{COUNTS_TIMES_WEIGHTS} {advice}")
     clicked = np.unique(log.position[log.click > 0])
     if clicks and len(clicked) == 1:
         found.append(

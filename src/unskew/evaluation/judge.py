@@ -10,6 +10,7 @@ import numpy.typing as npt
 from unskew._options import TuneOn
 from unskew._segments import IntArray, gather_segments, offsets_of, segment_mean
 from unskew.data.clicks import ClickLog
+from unskew.data.counts import single_clicks
 from unskew.data.design import DesignMatrix, Terms
 from unskew.data.ranking import RankingData
 from unskew.errors import DataError, GradeError, LogError, SettingError, check_choice
@@ -128,6 +129,7 @@ def judge_on_clicks(log: ClickLog, *, terms: Terms | None = None, at: int = 10, 
     """
     if log.n_clicks == 0:
         raise LogError("The validation log has no click at all, so it cannot choose between settings.")
+    log = single_clicks(log)
     lists = shared_lists(log, np.flatnonzero(log.session_clicks > 0))
     click = log.click[lists.impression].astype(np.float64)
     ideal = ideal_linear(click, lists.session_offsets, at)

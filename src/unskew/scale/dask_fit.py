@@ -140,7 +140,7 @@ def _on_train(function: Callable[..., Any], part: work.LoadedPart, *more: Any) -
 
 
 def _weighs(log: ClickLog) -> bool:
-    return log.weight is None or bool(log.weight.any())
+    return log.weight is None or bool(log.weight[log.click > 0].any())
 
 
 def _stage_one(client: Any, train: list[Any], method: ControlFunctionRanker) -> tuple[StageOne, Counts]:
@@ -151,7 +151,7 @@ def _stage_one(client: Any, train: list[Any], method: ControlFunctionRanker) -> 
     if counts is None or counts.clicks == 0:
         raise LogError("This log has no click at all, so there is nothing to learn from. Is the click column right?")
     if not any(client.gather([client.submit(_on_train, _weighs, part, pure=False) for part in train])):
-        raise LogError("No impression has a weight above 0, so there is nothing to learn from.")
+        raise LogError("No click has a weight above 0, so there is nothing to learn from. Is the weight column right?")
     target = target_of(counts, method.rank_target)
     gram = over_parts(gram_of, target)
     model = Ridge().solve(gram)

@@ -14,6 +14,7 @@ from unskew.control.debias import ClickOnResidual, debiased_labels
 from unskew.control.stage_one import StageOne
 from unskew.control.transformations import Transformation
 from unskew.data.clicks import ClickLog
+from unskew.data.counts import single_clicks
 from unskew.errors import DataError
 from unskew.scale.part_work import LoadedPart
 from unskew.scale.training import load_booster
@@ -69,6 +70,7 @@ def _weight(valid: ClickLog, tune_on: str, debiased: Any, judge: Any) -> float:
     graded = tune_on == "grades" or (tune_on in ("auto", "debiased") and valid.data.grades is not None)
     if debiased is not None or graded:
         return float(judge.n_lists)
+    valid = single_clicks(valid)
     clicked = valid.session_clicks > 0
     if valid.weight is None:
         return float(clicked.sum())
