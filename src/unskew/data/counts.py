@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from unskew._segments import IntArray, gather_segments
+from unskew._segments import IntArray, gather_segments, offsets_of, positions_in
 from unskew.data.clicks import ClickLog
 
 # A session becomes at most so many, or a log of long lists would grow with the square of their length.
@@ -50,11 +50,11 @@ def _levels(log: ClickLog) -> tuple[IntArray, IntArray, npt.NDArray[np.float64]]
     """Sessions to make: of which session, the least count that is a click in it, and its weight."""
     base = int(log.click.max()) + 1
     clicked = np.flatnonzero(log.click)
-    owner = np.repeat(np.arange(log.n_sessions), np.diff(log.session_offsets))[clicked]
     quiet = np.flatnonzero(log.session_clicks == 0)  # stay as they are: one session, nothing in it reaches 1
-    session, count = np.divmod(np.unique(np.r_[owner * base + log.click[clicked], quiet * base + 1]), base)
+    found = np.r_[log.session_of[clicked] * base + log.click[clicked], quiet * base + 1]
+    session, count = np.divmod(np.unique(found), base)
     distinct = np.bincount(session, minlength=log.n_sessions)
-    place = np.arange(len(session)) - np.repeat(np.cumsum(distinct) - distinct, distinct)
+    place = positions_in(offsets_of(distinct)) - 1
     level = place * np.minimum(distinct, MOST_LEVELS)[session] // distinct[session]
     first = np.flatnonzero(np.r_[True, (session[1:] != session[:-1]) | (level[1:] != level[:-1])])
     mean = np.add.reduceat(count, first) / np.diff(np.r_[first, len(count)])
