@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
 from unskew._segments import offsets_of
-from unskew.simulation.pairs import count_pairs, pair_loss
+from unskew.simulation.pairs import count_pairs, pair_curvature, pair_loss
 
 
 def _brute_force(scores: np.ndarray, grades: np.ndarray, offsets: np.ndarray) -> tuple[float, np.ndarray, int]:
@@ -61,3 +61,21 @@ def test_equal_grades_have_no_loss() -> None:
     loss, gradient = pair_loss(np.array([3.0, 1.0]), np.array([2, 2]), np.array([0, 2]))
     assert loss == 0
     assert not gradient.any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6), seed=st.integers(0, 10**6), whole=st.booleans())
+def test_curvature_equals_brute_force(sizes: list[int], seed: int, whole: bool) -> None:
+    rng = np.random.default_rng(seed)
+    offsets = offsets_of(sizes)
+    features = rng.normal(size=(offsets[-1], 3))
+    scores = rng.normal(size=offsets[-1])
+    scores = np.round(scores) if whole else scores  # a pair exactly on the margin has no loss and no curvature
+    grades = rng.integers(0, 4, size=offsets[-1])
+    expected = np.zeros((3, 3))
+    for start, end in pairwise(offsets):
+        for i in range(start, end):
+            for j in range(start, end):
+                if grades[i] > grades[j] and scores[j] > scores[i] - 1.0:
+                    expected += 2 * np.outer(features[i] - features[j], features[i] - features[j])
+    np.testing.assert_allclose(pair_curvature(scores, grades, offsets, features), expected, atol=1e-9)
