@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -271,3 +275,21 @@ def test_settings_make_the_log_again(collection: RankingData) -> None:
     assert _bytes(simulate(collection, **first.settings)) == _bytes(first.log)
     assert json.loads(json.dumps(first.settings))["landmarks"] == [1, 3]
     assert unskew.simulate is simulate
+
+
+def _digest_of_a_log() -> str:
+    """Of a log whose production ranker leans on features that nearly repeat each other: a slow descent for a solver."""
+    data = synthetic_collection(300, features=20, typical=15)
+    twins = data.features + 1e-2 * np.random.default_rng(0).standard_normal(data.features.shape, dtype=np.float32)
+    names = [*data.feature_names, *(f"{name}_again" for name in data.feature_names)]
+    log = simulate(data.with_features(np.hstack([data.features, twins]), names), production=1.0, seed=1)
+    return hashlib.sha256(b"".join(array.tobytes() for array in (log.row, log.position, log.click))).hexdigest()
+
+
+@pytest.mark.parametrize("processor", ["Prescott", "Haswell"])
+def test_another_processor_sees_the_same_clicks(processor: str) -> None:
+    """OpenBLAS can be told to round as an older processor does (elsewhere this compares a log with itself)."""
+    code = "from tests.simulation.test_log import _digest_of_a_log; print(_digest_of_a_log())"
+    environment = {**os.environ, "OPENBLAS_CORETYPE": processor}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == _digest_of_a_log()
