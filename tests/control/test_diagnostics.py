@@ -12,6 +12,7 @@ from unskew.control.diagnostics import diagnose
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.errors import LogError
+from unskew.report.log_figures import clicks_panel
 
 
 def log_with_spread(*, slope: float, queries: int = 600, size: int = 10, seed: int = 0) -> ClickLog:
@@ -80,3 +81,14 @@ def test_a_log_with_nothing_to_rank_by() -> None:
     flat = log.data.with_features(np.ones_like(log.data.features), log.data.feature_names)
     with pytest.raises(LogError, match="Every feature is constant"):
         diagnose(log.with_data(flat))
+
+
+def test_counts_of_clicks_are_not_called_a_rate() -> None:
+    log = log_with_spread(slope=0.5)
+    counts = ClickLog.from_arrays(
+        log.data, row=log.row, session=log.session_of, position=log.position, click=40 // log.position
+    )
+    text = next(f.text for f in diagnose(counts).findings if f.about == "clicks by position")
+    assert text == "The number of clicks on an item falls from 40 at position 1 to 4 at 10 and halves by position 2."
+    chart = clicks_panel(diagnose(counts).clicks).chart.to_dict()
+    assert chart["layer"][0]["encoding"]["y"]["title"] == "clicks on an item"

@@ -39,6 +39,11 @@ class ClickCurve:
     impressions: npt.NDArray[np.float64]
     rate: npt.NDArray[np.float64]
 
+    @property
+    def counted(self) -> bool:
+        """Whether a row must stand for several impressions: its clicks are then no share of anything."""
+        return bool(self.rate.max(initial=0.0) > 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
@@ -244,9 +249,9 @@ def _click_finding(d: Diagnostics) -> Finding:
     half = int(np.searchsorted(-c.rate, -top / 2))
     if top > 0 and c.rate[c.position > 1].size and np.average(c.rate[1:], weights=c.impressions[1:]) < 0.8 * top:
         place = f" and halves by position {c.position[half]}" if half < len(c.rate) else ""
-        text = (
-            f"The click rate falls from {top:.1%} at position {c.position[0]} to {low:.2%} at {c.position[-1]}{place}."
-        )
+        first, last = (f"{top:.3g}", f"{low:.2g}") if c.counted else (f"{top:.1%}", f"{low:.2%}")
+        what = "number of clicks on an item" if c.counted else "click rate"
+        text = f"The {what} falls from {first} at position {c.position[0]} to {last} at {c.position[-1]}{place}."
         return Finding("fine", "clicks by position", text)
     return Finding(
         "weak",

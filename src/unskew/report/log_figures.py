@@ -123,17 +123,18 @@ def _position_axis(positions: Sequence[int]) -> Any:
 
 
 def clicks_panel(clicks: ClickCurve, theme: Theme = LIGHT) -> Panel:
-    """The click rate at every position."""
+    """The click rate at every position; of an aggregated log the clicks on an item."""
     pooled = pool_positions(clicks)
     data = values(pooled)
+    what, exact, axis = ("clicks on an item", ".3~g", "~g") if clicks.counted else ("clicks per impression", ".2%", "%")
     tips = [
         tip("places", "position"),
-        tip("rate", "clicks per impression", ".2%"),
+        tip("rate", what, exact),
         tip("impressions", "impressions", ",.0f"),
     ]
     base = alt.Chart(data).encode(
         x=_position_axis(clicks.position.tolist()),
-        y=alt.Y("rate:Q", title="clicks per impression", axis=alt.Axis(format="%")),
+        y=alt.Y("rate:Q", title=what, axis=alt.Axis(format=axis)),
         tooltip=tips,
     )
     chart = base.mark_line(color=theme["blue"]) + base.mark_point(color=theme["blue"], size=30, opacity=1)
