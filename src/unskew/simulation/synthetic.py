@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from unskew.data.ranking import RankingData
 from unskew.errors import SettingError
 
 Matrix = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
 
 MAX_GRADE = 4
 # Utilities above which an item earns grade 1, 2, 3, 4: about half of the items stay below the first.
@@ -176,7 +178,7 @@ def _latents(offsets: IntArray, rng: np.random.Generator) -> dict[str, Matrix]:
 def _utility(latent: dict[str, Matrix], rng: np.random.Generator) -> Matrix:
     """(rows,) how useful an item is for its query: thresholds, interactions, and some chance."""
     navigational, timely = _step(latent["navigational"], 0.3, 3.0), _step(latent["timely"], 0.5, 3.0)
-    body = _step(latent["match"], 0.5, 2.5) * (0.2 + np.exp(-0.7 * latent["length"] ** 2))
+    body = _step(latent["match"], 0.5, 2.5) * (0.2 + _rounded(_bell, latent["length"]))
     known = _step(latent["authority"], 0.7, 3.0) * _step(latent["title"], 0.2, 3.0)
     fresh = _step(latent["age"], -0.6, -3.0) * _step(latent["match"], 0.0, 2.0)
     bad = _step(latent["quality"], -1.0, -4.0)
@@ -195,7 +197,7 @@ def _utility(latent: dict[str, Matrix], rng: np.random.Generator) -> Matrix:
 
 def _step(values: Matrix, where: float, steepness: float) -> Matrix:
     """A soft threshold: 0 below, 1 above."""
-    return 1.0 / (1.0 + np.exp(-steepness * (values - where)))
+    return _rounded(lambda v: 1.0 / (1.0 + np.exp(-steepness * (v - where))), values)
 
 
 def _measure(column: Column, latent: dict[str, Matrix], rng: np.random.Generator) -> Matrix:
@@ -206,10 +208,19 @@ def _measure(column: Column, latent: dict[str, Matrix], rng: np.random.Generator
     value = column.noise * noise
     for name, loading in column.loadings.items():
         value = value + np.float32(loading) * latent[name]
-    return _SHAPES[column.shape](value)
+    return _rounded(_SHAPES[column.shape], value)
 
 
-_SHAPES = {
+def _rounded(function: Callable[[Floats], Floats], values: Matrix) -> Matrix:
+    """The function in float64, then rounded: processors disagree about the last bit of exp, which must not show."""
+    return function(values.astype(np.float64)).astype(np.float32)
+
+
+def _bell(values: Floats) -> Floats:
+    return np.exp(-0.7 * values**2)
+
+
+_SHAPES: dict[str, Callable[[Floats], Floats]] = {
     "plain": lambda v: v,
     "positive": lambda v: 5.0 * np.log1p(np.exp(v)),
     "heavy": lambda v: np.exp(1.3 * v),
