@@ -64,6 +64,21 @@ def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> Non
     assert model(tmp_path / "a") == model(tmp_path / "b")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("log.parquet", "log.parquet"),
+        ("picture.bmp", "must end in"),
+        ("log.parquet/picture.png", "a file of that name"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_is_refused_before_the_work(folder: Path, name: str, said: str) -> None:
+    before = (folder / "log.parquet").read_bytes()
+    refused = unskew("diagnose", folder / "log.parquet", "--figure", folder / name, code=2)["stderr"]
+    assert said in " ".join(refused.split())
+    assert (folder / "log.parquet").read_bytes() == before
+
+
 def test_without_validation_a_fifth_is_held_out(folder: Path, tmp_path: Path) -> None:
     fitted = unskew(
         "fit", folder / "log.parquet", "--out", tmp_path / "m", "--method", "naive", "--preset", "smoke", "--jobs", 1
@@ -92,10 +107,26 @@ def test_an_examination_that_is_known(folder: Path, tmp_path: Path) -> None:
     assert load(tmp_path / "csv").manifest["settings"]["examination"][1] == 0.5
 
 
+def test_an_examination_counts_positions_as_the_log_does(folder: Path, tmp_path: Path) -> None:
+    log = pl.read_parquet(folder / "log.parquet").with_columns(pl.col("position") - 1)
+    log.write_parquet(tmp_path / "log.parquet")
+    known = pl.DataFrame({"position": np.arange(200), "examination": 1 / np.arange(1, 201)})
+    known.write_csv(tmp_path / "known.csv")
+    words = ["fit", tmp_path / "log.parquet", "--preset", "smoke", "--jobs", 1, "--examination", tmp_path / "known.csv"]
+    fitted = unskew(*words, "--position-base", 0, "--out", tmp_path / "model")
+    assert fitted["position_curve"]["value"][:2] == pytest.approx([1, 1 / 2])
+    assert "from 1 on, but has 0 where 1 should be" in " ".join(
+        unskew("fit", folder / "log.parquet", *words[2:], "--out", tmp_path / "other", code=2)["stderr"].split()
+    )
+
+
 def test_control_terms_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
     words = ["fit", folder / "log.parquet", "--method", "full-cfc", "--preset", "smoke", "--jobs", 1]
     fitted = unskew(*words, "--terms", "shift", "--out", tmp_path / "a")
     assert "terms_gain" in fitted["learnt"]
+    asked = unskew(*words, "--terms", "auto", "--out", tmp_path / "auto")
+    assert "The control terms" in asked["referee"]["text"]
+    assert asked["referee"]["text"] in json.dumps(load(tmp_path / "auto").manifest, ensure_ascii=False)
     assert "'shift'" in unskew(*words, "--terms", "shifty", "--out", tmp_path / "b", code=2)["stderr"]
 
 

@@ -60,3 +60,16 @@ def test_a_log_without_the_models_features(model, tidy_frame, tmp_path):
     assert result.exit_code == 2
     assert "age" in result.stderr
     assert np.all([path.suffix != ".html" for path in tmp_path.iterdir()])
+
+
+def test_a_page_never_takes_the_place_of_what_it_is_made_from(model, tidy_frame, tmp_path):
+    log = tmp_path / "log.parquet"
+    tidy_frame(queries=60).write_parquet(log)
+    for target in (log, model / "manifest.json"):
+        before = target.read_bytes()
+        result = run(model, "-o", target, "--log", log)
+        assert result.exit_code == 2
+        assert target.name in result.stderr
+        assert target.read_bytes() == before
+    page = model / "page.html"
+    assert [run(model, "-o", page).exit_code for _ in range(2)] == [0, 0]

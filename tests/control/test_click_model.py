@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -93,6 +95,16 @@ def _log(seed: int, *, moving: bool, weight: bool = False) -> ClickLog:
         click=rng.random(len(row)) < 0.4,
         weight=rng.integers(1, 4, len(row)) if weight else None,
     )
+
+
+def test_weights_below_one_are_proportions() -> None:
+    log = _log(1, moving=True, weight=True)
+    assert log.weight is not None
+    whole = aggregate(replace(log, weight=log.weight / log.weight.mean()))
+    for scale in (1e-9, 0.01, 0.4):
+        small = aggregate(replace(log, weight=(log.weight * scale).astype(np.float32)))
+        np.testing.assert_allclose(small.shown, whole.shown, rtol=1e-5)
+        np.testing.assert_allclose(small.clicks, whole.clicks, rtol=1e-5)
 
 
 @pytest.mark.parametrize("moving", [False, True])

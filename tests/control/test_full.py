@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from unskew._segments import offsets_of, ranks_within, segment_of
 from unskew.control.click_fit import fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.full import FullControlFunction
+from unskew.control.known_examination import known_examination
 from unskew.control.position_effect import position_curve
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
@@ -96,8 +98,8 @@ def test_a_known_examination_takes_the_place_of_the_estimated_one() -> None:
 @pytest.mark.parametrize(
     ("examination", "says"),
     [
-        ([1.0, 0.5], r"every position, 1 to \d+ in this log, but its shape is \(2,\)"),
-        ([[1.0] * 30], r"shape is \(1, 30\)"),
+        ([1.0, 0.5], r"every position, 1 to \d+ in this log, but it has 2"),
+        ([[1.0] * 30], r"the shape \(1, 30\)"),
         ([1.0, 0.5, 0.0] + [0.1] * 27, "0.0 at position 3"),
         ([1.0, float("nan")] + [0.1] * 28, "nan at position 2"),
         ([1.0, -1.0] + [0.1] * 28, r"-1.0 at position 2\.$"),
@@ -123,6 +125,20 @@ def test_the_curve_of_one_model_can_be_given_to_another(tmp_path: Path) -> None:
     settings = json.loads((tmp_path / "model" / "manifest.json").read_text())["settings"]
     assert settings["examination"]["value"] == pytest.approx(curve.value.tolist())
     np.testing.assert_allclose(unskew.load(tmp_path / "model").predict(_log().data), told.predict(_log().data))
+
+
+def test_a_position_far_down_does_not_swell_the_curve() -> None:
+    log = make_world(1)
+    position = log.position.copy()
+    position[log.position == 12] = 1_000_000
+    model = FullControlFunction(preset="smoke", n_jobs=1).fit(replace(log, position=position))
+    curve = model.bias_
+    assert len(curve.value) < 2000
+    assert (curve.position[:1000] == np.arange(1, 1001)).all()
+    assert curve.position[-1] == 1_000_000
+    known = known_examination(curve, 1_000_000)
+    assert known is not None
+    np.testing.assert_allclose(known[curve.position - 1], curve.value)
 
 
 def test_two_positions_leave_nothing_to_bend() -> None:

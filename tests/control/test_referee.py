@@ -176,7 +176,15 @@ def test_control_terms_beside_a_known_examination() -> None:
     assert verdict["position + T"].gain > _judge(log, terms=("T",))["position + T"].gain
     wrong = _judge(_world(0, eta=0.0), terms=(), examination=known)
     assert wrong.method == "full-cfc"
-    assert "Is it that of this log?" in wrong.text
+    assert "is it that of this log?" in wrong.text.lower()
+
+
+def test_an_examination_that_is_too_flat_or_too_steep_is_doubted() -> None:
+    log = _world(2)
+    true, flat, steep = (_judge(log, terms=(), examination=np.arange(1, 13) ** -eta).text for eta in (1.0, 0.0, 2.0))
+    assert "Beside it" not in true
+    assert "Beside it clicks still fall with position" in flat
+    assert "Beside it clicks still rise with position" in steep
 
 
 def test_lines_of_the_table_add_up() -> None:

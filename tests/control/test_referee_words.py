@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -47,8 +48,14 @@ def test_a_position_effect_that_was_not_found(
 
 def test_an_examination_that_was_given_is_doubted_only_where_clicks_speak_against_it() -> None:
     unsure, wrong = (Specification("position", -100.0, "none", -1.0, -4.0, high) for high in (2.0, -0.5))
-    assert "may be too small" in position_words(_fit(0, 0), unsure, given=True)
-    assert "Is it that of this log?" in position_words(_fit(0, 0), wrong, given=True)
+    nothing_left = _fit(0.1, 0.1).stack
+    assert "may be too small" in position_words(_fit(0, 0), unsure, beside=nothing_left)
+    assert "Is it that of this log?" in position_words(_fit(0, 0), wrong, beside=nothing_left)
+    found = Specification("position", -90.0, "none", 9.0, 4.0, 14.0)
+    assert position_words(_fit(0, 0), found, beside=nothing_left).endswith("in log-likelihood).")
+    too_flat = position_words(_fit(0, 0), found, beside=_fit(0.5, 0.1).stack)
+    assert "clicks still fall with position, as k^−0.50 ± 0.20 does: is it that of this log?" in too_flat
+    assert "clicks still rise" in position_words(_fit(0, 0), unsure, beside=_fit(-0.5, 0.1).stack)
 
 
 def test_terms_that_were_found_are_called_so_whether_or_not_they_are_used() -> None:
@@ -59,6 +66,7 @@ def test_terms_that_were_found_are_called_so_whether_or_not_they_are_used() -> N
     bound = terms_words([FOUND], used=True, sure=False)
     assert "between none and all of it" in bound
     assert "between none" not in terms_words([FOUND], used=True, sure=False, shuffle=False)
+    assert "or that examination is not that of this log" in terms_words([FOUND], used=True, sure=True, given=True)
 
 
 def test_items_that_say_more_than_the_model_are_not_sent_to_be_shuffled_again() -> None:
@@ -67,3 +75,11 @@ def test_items_that_say_more_than_the_model_are_not_sent_to_be_shuffled_again() 
     assert "k^−1.20" in more
     assert "cannot be relied upon" in moved_words(_moved(0.71, 0.7), by_chance=False)
     assert "is refuted: what put items at the top" in moved_words(_moved(0.2, 0.7), by_chance=True)
+
+
+def test_moved_items_that_agree_on_nothing_to_correct_are_not_called_too_few() -> None:
+    alike = Interventions(30, 200.0, 0.05, 0.05, 0.02, 0.05, 0.1, -1.0, 1.0)
+    assert "hardly matters, as the model says too" in moved_words(alike, by_chance=True)
+    assert "hardly matters" not in moved_words(replace(alike, of_model=0.3), by_chance=True)
+    wide = Interventions(3, 20.0, 0.05, 0.5, 0.02, 0.05, 0.1, -1.0, 1.0)
+    assert moved_words(wide, by_chance=True).endswith("too little to confirm or refute the model.")

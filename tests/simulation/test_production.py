@@ -111,9 +111,10 @@ def test_share_out_of_range(collection: RankingData, share: float) -> None:
         train_production(collection, share=share)
 
 
-def test_a_pair_weight_must_be_positive(collection: RankingData) -> None:
+@pytest.mark.parametrize("C", [0, -1, float("nan"), float("inf"), 1e300])
+def test_a_pair_weight_must_be_positive_and_within_reach(collection: RankingData, C: float) -> None:
     with pytest.raises(SettingError, match="C must"):
-        train_production(collection, C=0)
+        train_production(collection, C=C)
 
 
 def test_nothing_to_learn_from() -> None:

@@ -56,13 +56,13 @@ MaxGrade = Annotated[
 # The same for judged data, where a name is given only if the data is a table.
 JUDGED = "Columns of a judged table"
 JudgedQuery = Annotated[
-    str | None, typer.Option("--query", help="Column with the query's id [query_id].", rich_help_panel=JUDGED)
+    str | None, typer.Option("--query", help="Column with the query's id \\[query_id].", rich_help_panel=JUDGED)
 ]
 JudgedItem = Annotated[
-    str | None, typer.Option("--item", help="Column with the item's id [item_id].", rich_help_panel=JUDGED)
+    str | None, typer.Option("--item", help="Column with the item's id \\[item_id].", rich_help_panel=JUDGED)
 ]
 JudgedRelevance = Annotated[
-    str | None, typer.Option("--relevance", help="Column with the human grade [relevance].", rich_help_panel=JUDGED)
+    str | None, typer.Option("--relevance", help="Column with the human grade \\[relevance].", rich_help_panel=JUDGED)
 ]
 
 

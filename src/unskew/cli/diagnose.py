@@ -12,7 +12,7 @@ from rich.text import Text
 from unskew._options import RankTarget, StageOneName
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
-from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 from unskew.control.diagnostics import Diagnostics
 from unskew.control.referee import Verdict
 
@@ -49,8 +49,12 @@ def diagnose_command(
     from unskew.control.diagnostics import diagnose
     from unskew.control.placebo import placebo as run_placebo
     from unskew.control.referee import recommend
+    from unskew.report.figures import check_figure
 
     voice = Voice(json, quiet)
+    if figure is not None:
+        check_figure(figure)
+        refuse_overwriting([figure], *filter(None, (log, columns.features)))
     read = columns.read(log)
     found = diagnose(read, learner=stage_one, rank_target=rank_target, seed=seed)
     document = found.to_dict()

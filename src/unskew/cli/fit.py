@@ -115,7 +115,7 @@ def fit_command(
         "terms": terms,
     }
     if examination is not None:
-        given["examination"] = read_examination(examination)
+        given["examination"] = read_examination(examination, base=columns.position_base)
     settings: dict[str, Any] = {
         "method": method,
         "ranker": ranker,

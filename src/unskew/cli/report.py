@@ -9,7 +9,7 @@ import typer
 
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
-from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 
 
 @app.command("report")
@@ -33,9 +33,15 @@ def report_command(
     from unskew.report.sources import page_for
 
     voice = Voice(json, quiet)
+    refuse_overwriting([out], *filter(None, (log, columns.features)), *_files_of(source))
     page = page_for(source, log=None if log is None else columns.read(log), log_name=str(log or "LOG"), seed=seed)
     write_page(page, out)
     for sentence in page.answer:
         voice.say(sentence)
     voice.say(f"Page: {out}")
     voice.result({"source": str(source), "out": str(out), "title": page.title, "answer": list(page.answer)})
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """What lies in the folder of a run or a model, pages aside: a report may be written over an older one."""
+    return [path for path in folder.rglob("*") if path.is_file() and path.suffix.lower() != ".html"]

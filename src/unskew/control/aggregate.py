@@ -87,6 +87,9 @@ class Exposures:
 def aggregate(log: ClickLog) -> Exposures:
     """Impressions and clicks of every (query, item, position) that the log holds.
 
+    Weights are numbers of impressions. Where they are below 1 on average they cannot be, and are taken as proportions:
+    of mean 1, lest a log look smaller than it is.
+
     >>> from unskew.data.ranking import RankingData
     >>> data = RankingData.from_arrays([[0.1], [0.7]], sizes=[2])
     >>> log = ClickLog.from_arrays(data, row=[0, 1] * 3, session=[0, 0, 1, 1, 2, 2], position=[1, 2] * 3,
@@ -95,7 +98,7 @@ def aggregate(log: ClickLog) -> Exposures:
     >>> table.row, table.shown, table.clicks
     (array([0, 1]), array([3., 3.]), array([2., 1.]))
     """
-    weight = None if log.weight is None else log.weight.astype(np.float64)
+    weight = None if log.weight is None else _at_least_one(log.weight.astype(np.float64))
     clicked = log.click if weight is None else log.click * weight
     if log.fixed_positions:
         row = log.rows_shown
@@ -115,3 +118,9 @@ def aggregate(log: ClickLog) -> Exposures:
     of_row = log.data.query_of_row[row]
     query, sizes = np.unique(of_row, return_counts=True)
     return Exposures(row, position, offsets_of(sizes), query, np.asarray(shown, float), np.asarray(clicks, float))
+
+
+def _at_least_one(weight: Floats) -> Floats:
+    """The weights, raised to a mean of 1 if it is below that; those of 0 leave an impression out and do not count."""
+    mean = weight.sum() / max(np.count_nonzero(weight), 1)
+    return weight / mean if 0 < mean < 1 else weight

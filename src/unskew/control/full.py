@@ -110,7 +110,7 @@ class FullControlFunction(Method):
             found["taught_by"] = candidates[0].setting["taught_by"]
         else:
             ranker = Forest(fit.forest(names))
-            candidates = [Candidate({"terms": self.terms or "none", "trees": fit.n_trees}, None, seconds)]
+            candidates = [Candidate({"terms": self._terms_used() or "none", "trees": fit.n_trees}, None, seconds)]
         candidates[0] = replace(candidates[0], score=self._judged(ranker, validation))
         return Outcome(
             ranker=ranker,
@@ -163,6 +163,7 @@ class FullControlFunction(Method):
 
     def _what_is_known(self, log: ClickLog) -> tuple[TermMaker | None, Floats | None, dict[str, Any]]:
         """What makes the control columns, the examination, and what the referee said, where it was asked for them."""
+        self.__dict__.pop("verdict_", None)
         asked, found = {name: getattr(self, name) for name in ("terms", "transformation", "examination")}, {}
         if self.terms == "auto":
             from unskew.control.referee import recommend
@@ -174,6 +175,7 @@ class FullControlFunction(Method):
                 seed=self.random_state,
                 n_jobs=self.n_jobs,
             )
+            self.verdict_ = verdict
             found = {"referee": verdict.to_dict()}
             asked |= {"terms": None, **verdict.settings}
         known = known_examination(asked["examination"], log.longest_list)
@@ -181,6 +183,9 @@ class FullControlFunction(Method):
             return None, known, found
         source = TermSource(log, self.random_state, self.n_jobs)
         return source.maker(asked["terms"], asked["transformation"]), known, found
+
+    def _terms_used(self) -> str | None:
+        return self.verdict_.settings.get("terms") if self.terms == "auto" else self.terms
 
     def _judged(self, ranker: Any, validation: ClickLog | RankingData | None) -> float | None:
         if validation is None:

@@ -28,8 +28,8 @@ def known_examination(given: Examination | None, longest: int) -> Floats | None:
     values = _numbers(given)
     if values.ndim != 1 or len(values) < longest:
         raise SettingError(
-            f"examination must have a value for every position, 1 to {longest} in this log, "
-            f"but its shape is {values.shape}."
+            f"examination must have a value for every position, 1 to {longest} in this log, but it has "
+            f"{len(values) if values.ndim == 1 else f'the shape {values.shape}'}."
         )
     wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
     if len(wrong):
@@ -52,7 +52,10 @@ def _numbers(given: Examination) -> Floats:
     if isinstance(given, PositionCurve):
         if given.position[0] != 1:
             raise SettingError(f"examination must begin at position 1, but the curve begins at {given.position[0]}.")
-        given = given.value
+        last = int(given.position[-1])
+        # Curves of very long lists leave positions out; between two of them examination is a power law.
+        between = np.interp(np.log(np.arange(1, last + 1)), np.log(given.position), np.log(given.value))
+        given = given.value if last == len(given.value) else np.exp(between)
     try:
         values = np.asarray(given)
     except ValueError:  # lists of different lengths

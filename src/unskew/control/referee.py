@@ -24,8 +24,9 @@ from unskew.control.confounded import bounded, taken_examination
 from unskew.control.evidence import Budget, Specification, compare, interval
 from unskew.control.interventions import Interventions, MovedItems
 from unskew.control.known_examination import Examination, known_examination
+from unskew.control.position_effect import PositionBasis
 from unskew.control.referee_words import moved_words, position_words, terms_words, use_words
-from unskew.control.stack import Stack, cross_stack
+from unskew.control.stack import Stack, cross_stack, fit_stack
 from unskew.control.term_source import TermsName
 from unskew.control.term_trials import try_terms
 from unskew.control.transformations import PAPER_TRANSFORMATIONS
@@ -271,8 +272,9 @@ def _verdict(
     if half:
         settings = {"terms": "shift", "examination": taken_examination(fit, longest)}
     bound = moved is None or not moved.refuted
-    about_terms = terms_words(terms, used=method != "naive", sure=not half, shuffle=bound)
-    about_position = position_words(fit, position, given=given is not None, overruled=told is not None)
+    about_terms = terms_words(terms, used=method != "naive", sure=not half, shuffle=bound, given=given is not None)
+    beside = None if given is None else _beside_given(fit)
+    about_position = position_words(fit, position, beside=beside, overruled=told is not None)
     lines = [about_position, about_terms, checked]
     if told is not None:
         lines = [lines[0], checked, told.about_terms]
@@ -294,6 +296,12 @@ def _verdict(
         given=None if given is None else tuple(given.tolist()),
         about_terms=about_terms,
     )
+
+
+def _beside_given(fit: ClickFit) -> Stack:
+    """The position effect that the clicks still show beside the examination that was given; it should be none."""
+    table = fit.used
+    return fit_stack(PositionBasis.up_to(table.longest), table.position, QueryClicks.of(table), fit.parts)
 
 
 def _settings_of(name: str) -> dict[str, Any]:

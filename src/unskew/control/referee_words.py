@@ -9,21 +9,27 @@ import numpy as np
 
 from unskew.control.click_fit import ClickFit
 from unskew.control.evidence import Specification
-from unskew.control.interventions import Interventions
+from unskew.control.interventions import FAR, Interventions
+from unskew.control.stack import Stack
 
 # Standard errors of half a 95 % interval.
 HALF = 1.96
+# Half an interval that is narrow enough to say of η that it is about 0.
+NARROW = 0.25
 
 
-def position_words(fit: ClickFit, position: Specification, *, given: bool = False, overruled: bool = False) -> str:
+def position_words(
+    fit: ClickFit, position: Specification, *, beside: Stack | None = None, overruled: bool = False
+) -> str:
     """Whether position matters, how much it explains, and how steep it is; intervals are 95 %.
 
-    given : the examination was given; overruled : moved items tell of a position effect, whatever held-out clicks say.
+    beside : the position effect that is left beside the examination, where that was given;
+    overruled : moved items tell of a position effect, whatever held-out clicks say.
     """
     stack, clicks = fit.stack, float(fit.used.totals.sum())
     per_click = f"{position.gain / clicks:+.3f} a click ({position.low / clicks:+.3f} to {position.high / clicks:+.3f})"
-    if given:
-        return _about_given(position, per_click)
+    if beside is not None:
+        return _about_given(beside, position, per_click)
     if fit.basis.size == 0:
         return "Everything was shown at one position, so there is no position effect to correct."
     steep = f"η = {stack.severity:.2f} ± {HALF * stack.severity_error:.2f}"
@@ -41,12 +47,23 @@ def position_words(fit: ClickFit, position: Specification, *, given: bool = Fals
     return f"{said}: no correction is needed here{'' if position.high < 0 else ', or the log is too small to tell'}."
 
 
-def _about_given(position: Specification, per_click: str) -> str:
+def _about_given(beside: Stack, position: Specification, per_click: str) -> str:
     said = f"({per_click} in log-likelihood)"
+    left = _left_over(beside)
     if position.found:
-        return f"The examination that was given explains held-out clicks {said}."
-    doubt = "Is it that of this log?" if position.high < 0 else "The log may be too small to tell."
-    return f"The examination that was given does not help to predict held-out clicks {said}. {doubt}"
+        return f"The examination that was given explains held-out clicks {said}.{left}"
+    if not left and position.low < position.high:
+        left = " Is it that of this log?" if position.high < 0 else " The log may be too small to tell."
+    return f"The examination that was given does not help to predict held-out clicks {said}.{left}"
+
+
+def _left_over(beside: Stack) -> str:
+    """A warning where clicks go with position beyond the examination that was given."""
+    if abs(beside.severity) <= FAR * beside.severity_error:
+        return ""
+    way = "fall" if beside.severity > 0 else "rise"
+    power = f"k^{-beside.severity:.2f} ± {HALF * beside.severity_error:.2f}".replace("^-", "^−")
+    return f" Beside it clicks still {way} with position, as {power} does: is it that of this log?"
 
 
 def _examined(fit: ClickFit) -> str:
@@ -70,11 +87,14 @@ def use_words(method: str, settings: Mapping[str, Any], *, of_moved: bool) -> st
     return f"Use {method}{' with ' if parts else ''}{' and '.join(parts)}."
 
 
-def terms_words(terms: Sequence[Specification], *, used: bool, sure: bool, shuffle: bool = True) -> str:
+def terms_words(
+    terms: Sequence[Specification], *, used: bool, sure: bool, shuffle: bool = True, given: bool = False
+) -> str:
     """What the control terms add.
 
     used : whether there is a correction that they can be part of; sure : something else than the model says what
-    examination is; shuffle : nothing in the log speaks against the model's position effect as an upper bound.
+    examination is; shuffle : nothing in the log speaks against the model's position effect as an upper bound;
+    given : the examination was given, and may be wrong.
     """
     if not terms:
         return ""
@@ -82,9 +102,10 @@ def terms_words(terms: Sequence[Specification], *, used: bool, sure: bool, shuff
     interval = f"{top.low:+.1f} to {top.high:+.1f}"
     if not top.found:
         return f"The control terms add nothing beyond chance (at best {top.gain:+.1f}, {interval})."
+    doubt = ", or that examination is not that of this log" if given else ""
     said = (
         f"The control terms {top.name.removeprefix('position + ')} add {top.gain:+.1f} ({interval}): the production "
-        "ranker used something that the features do not show."
+        f"ranker used something that the features do not show{doubt}."
     )
     if not used:
         return f"{said} Without a position effect there is nothing to correct with them."
@@ -118,4 +139,7 @@ def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
         return f"{said}. The model says {moved.of_model:.2f} of them, and is refuted: {why}."
     if moved.confirmed:
         return said + ", and the model predicts how they change."
+    near = HALF * moved.severity_error < NARROW and abs(moved.severity) <= HALF * moved.severity_error
+    if near and abs(moved.of_model) < NARROW:
+        return said + ": where an item stands hardly matters, as the model says too."
     return said + "; too little to confirm or refute the model."

@@ -145,12 +145,17 @@ class Rows:
             return Check(name, "PASS")
         row = int(np.argmax(wrong))
         message = found.format(rows=plural(count, "row"), have="has" if count == 1 else "have")
-        value = "" if values is None else f"{values[row]:g} for "
+        value = "" if values is None else f"{_number(values[row])} for "
         rows = self.first(wrong, name.split(":")[0])
         return Check(name, "FAIL", f"{message} (first: {value}{self.where(row)}).", count, rows, hint, error)
 
 
 _NAMED = {"query_id": "query", "session_id": "session", "item_id": "item"}
+
+
+def _number(value: float) -> str:
+    """Short, but exact where a rounded number would read as another."""
+    return f"{value:,.0f}" if 1e5 <= abs(value) < 1e15 and value == int(value) else f"{value:g}"
 
 
 def _quoted(value: Any) -> str:

@@ -13,8 +13,8 @@ from unskew.errors import ColumnError, SettingError
 _COLUMNS = ("position", "examination")
 
 
-def read_examination(path: str | Path) -> list[float]:
-    """The column `examination` of a CSV or Parquet file, by its column `position`: every position once, from 1 on."""
+def read_examination(path: str | Path, *, base: int = 1) -> list[float]:
+    """The column `examination` of a CSV or Parquet file, by its column `position`: each once, from `base` on."""
     table = open_table(path)
     lacking = [name for name in _COLUMNS if name not in table.schema]
     if lacking:
@@ -28,11 +28,11 @@ def read_examination(path: str | Path) -> list[float]:
             found = f"is of type {kind}{first_text(table, name)}"
             raise ColumnError(f"{table.source}: column '{name}' must hold numbers, but {found}.")
     if table.height == 0:
-        raise SettingError(f"{table.source} must have every position once, from 1 on, but is empty.")
+        raise SettingError(f"{table.source} must have every position once, from {base} on, but is empty.")
     frame = table.take(_COLUMNS).sort("position")
     position = frame["position"].cast(float).fill_null(np.nan).to_numpy()
-    odd = np.flatnonzero(position != np.arange(1, len(position) + 1))
+    odd = np.flatnonzero(position != np.arange(base, len(position) + base))
     if len(odd):
-        found = f"has {position[odd[0]]:g} where {odd[0] + 1} should be"
-        raise SettingError(f"{table.source} must have every position once, from 1 on, but {found}.")
+        found = f"has {position[odd[0]]:g} where {odd[0] + base} should be"
+        raise SettingError(f"{table.source} must have every position once, from {base} on, but {found}.")
     return [float(value) for value in frame["examination"].cast(float).fill_null(np.nan)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import vl_convert
 
-from unskew._files import atomic_path
+from unskew._files import atomic_path, check_folder
 from unskew.control.diagnostics import Diagnostics
 from unskew.data.clicks import ClickLog
 from unskew.errors import OutputError
@@ -30,16 +30,24 @@ def diagnostics_figure(log: ClickLog, diagnostics: Diagnostics, *, theme: Theme 
 
 def save_figure(chart: Any, path: str | os.PathLike[str], *, theme: Theme = LIGHT) -> None:
     """Write a chart; the name's suffix says as what: .png, .svg, .pdf, or .html (which needs no network)."""
+    check_figure(path)
     target = Path(path)
-    suffix = target.suffix.lower()
-    if suffix not in SUFFIXES:
+    content = _render(spec_of(chart, theme), target.suffix.lower())
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(content)
+
+
+def check_figure(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that no figure can be written to; asked before long work rather than after it."""
+    target = Path(path)
+    if target.is_dir():
+        raise OutputError(f"Cannot write {target}: a folder of that name is there. Name another file.")
+    if target.suffix.lower() not in SUFFIXES:
         raise OutputError(
             f"Cannot write a figure as '{target.name}': the name must end in {', '.join(SUFFIXES[:-1])} or "
             f"{SUFFIXES[-1]}."
         )
-    content = _render(spec_of(chart, theme), suffix)
-    with atomic_path(target) as temporary:
-        temporary.write_bytes(content)
+    check_folder(target.parent)
 
 
 def spec_of(chart: Any, theme: Theme) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from unskew.simulation.ranksvm import LinearScorer, fit_ranksvm
 BASE_SHARE = 0.01
 # A RankSVM needs a handful of queries to be better than chance; 1 % of a small collection is less.
 FEWEST_QUERIES = 5
+# Beyond it ½|w|² is lost in rounding, and with it what makes the ranker unique.
+_LARGEST_C = 1e12
 _HEAD = 8
 
 
@@ -94,8 +96,8 @@ def train_production(
         )
     sample, base = _samples(data, share, seed)
     C = 200.0 / len(sample) if C is None else float(C)
-    if C <= 0:
-        raise SettingError(f"C must be greater than 0, but {C} was given.")
+    if not 0 < C <= _LARGEST_C:
+        raise SettingError(f"C must be greater than 0 and at most {_LARGEST_C:g}, but {C} was given.")
     train = data if len(sample) == data.n_queries else data.take_queries(np.sort(sample))
     scorer = fit_ranksvm(train.features, train.require_grades("RankSVM"), train.offsets, C=C)
     return ProductionRanker(
