@@ -13,6 +13,7 @@ from unskew.control.additive import additive_scores
 from unskew.control.additive_stage import AdditiveStage, Sample, fit_additive_stage
 from unskew.control.aggregate import Exposures, aggregate
 from unskew.control.boosting import CrossFit, TreeSettings, cross_fit, fold_of_queries
+from unskew.control.caution import Caution, be_cautious
 from unskew.control.click_model import QueryClicks
 from unskew.control.expected_place import ExpectedPlace, fit_expected_place
 from unskew.control.position_effect import PositionBasis
@@ -45,6 +46,7 @@ class ClickFit:
     sample : what the linear models were fitted on; place : m(x); additive : the additive stage.
     trees, boosted : fold models of trees from nothing, and of trees on top of the additive stage.
     stack : the weights of trees, boosted, place (and terms), and the position effect.
+    caution : how much of that effect is left to relevance; None where no position effect was estimated.
     """
 
     table: Exposures
@@ -55,6 +57,7 @@ class ClickFit:
     trees: CrossFit
     boosted: CrossFit
     stack: Stack
+    caution: Caution | None = None
 
     @property
     def parts(self) -> dict[str, Floats]:
@@ -71,13 +74,23 @@ class ClickFit:
         return self.sample.table
 
     @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the parts in f."""
+        return self.stack.weights if self.caution is None else self.caution.weights
+
+    @property
+    def effect(self) -> Floats:
+        """(J,) the position effect that f stands beside: the stack's, less what is left to relevance."""
+        return self.stack.effect * (1.0 if self.caution is None else 1.0 - self.caution.left)
+
+    @property
     def n_trees(self) -> int:
         """Trees of the forest, without those of the additive part."""
         return sum(self.trees.trees) + sum(self.boosted.trees)
 
     def forest(self, names: tuple[str, ...]) -> bytes:
         """f as one LightGBM text: the weighted mean of the fold models, control terms and position left behind."""
-        weights, additive, place = self.stack.weights, self.additive, self.place
+        weights, additive, place = self.weights, self.additive, self.place
         # What the stack and the additive stage both say of m(x), and of the features themselves.
         of_place = weights["place"] + weights["boosted"] * float(additive.place.mean())
         slope = weights["boosted"] * additive.weights.mean(axis=0) + of_place * place.weights
@@ -157,7 +170,8 @@ def fit_clicks(
     )
     parts = _parts(sample, place, additive, trees, boosted)
     stack = fit_stack(basis, sample.table.position, QueryClicks.of(sample.table), parts)
-    return ClickFit(looks, fold, sample, place, additive, trees, boosted, stack)
+    caution = be_cautious(basis, sample.table, parts, stack) if basis.size else None
+    return ClickFit(looks, fold, sample, place, additive, trees, boosted, stack, caution)
 
 
 def _parts(

@@ -249,7 +249,9 @@ def facts(fit: ClickFit) -> dict[str, Any]:
     }
     known: dict[str, Any] = {
         **_of_position(fit.basis, fit.stack),
-        "weights": fit.stack.weights,
+        "weights": fit.weights,
+        "agreement": None if fit.caution is None else fit.caution.agreement,
+        "left_to_relevance": None if fit.caution is None else fit.caution.left,
         "trees": {
             "alone": fit.trees.rounds,
             "on the additive part": fit.boosted.rounds,

@@ -156,10 +156,10 @@ def _clearly_better(one: Floats, other: Floats) -> bool:
 
 def _given(fit: ClickFit) -> Floats:
     """(n,) what the click model adds to relevance: its position effect, its control terms."""
-    given = fit.basis.columns(fit.table.position) @ fit.stack.effect
+    given = fit.basis.columns(fit.table.position) @ fit.effect
     if fit.sample.terms is not None:
         terms = fit.sample.terms.scores(fit.additive.terms, len(fit.table))
-        given += terms.mean(axis=0) * fit.stack.weights["terms"]
+        given += terms.mean(axis=0) * fit.weights["terms"]
     return given
 
 

@@ -25,7 +25,7 @@ from unskew.control.evidence import Budget, Specification, compare, interval
 from unskew.control.interventions import Interventions, MovedItems
 from unskew.control.known_examination import Examination, known_examination
 from unskew.control.position_effect import PositionBasis
-from unskew.control.referee_words import moved_words, position_words, terms_words, use_words
+from unskew.control.referee_words import caution_words, moved_words, position_words, terms_words, use_words
 from unskew.control.stack import Stack, cross_stack, fit_stack
 from unskew.control.term_source import TermsName
 from unskew.control.term_trials import try_terms
@@ -275,7 +275,8 @@ def _verdict(
     about_terms = terms_words(terms, used=method != "naive", sure=not half, shuffle=bound, given=given is not None)
     beside = None if given is None else _beside_given(fit)
     about_position = position_words(fit, position, beside=beside, overruled=told is not None)
-    lines = [about_position, about_terms, checked]
+    cautious = caution_words(fit.caution) if method != "naive" and not half else ""
+    lines = [about_position, cautious, about_terms, checked]
     if told is not None:
         lines = [lines[0], checked, told.about_terms]
         table = (*table[:2], *(one.beside("moved items") for one in told.specifications[1:]))

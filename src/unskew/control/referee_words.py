@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.control.caution import Caution
 from unskew.control.click_fit import ClickFit
 from unskew.control.evidence import Specification
 from unskew.control.interventions import FAR, Interventions
@@ -16,6 +17,8 @@ from unskew.control.stack import Stack
 HALF = 1.96
 # Half an interval that is narrow enough to say of η that it is about 0.
 NARROW = 0.25
+# A smaller share of the position effect left to relevance changes nothing that anybody would see.
+WORTH_SAYING = 0.05
 
 
 def position_words(
@@ -77,6 +80,17 @@ def _examined(fit: ClickFit) -> str:
             f"position {at} is examined {min(share, 99):.0f} times as often as {top}{' or more' if share > 99 else ''}"
         )
     return f"position {at} is examined {share:.0%} as often as {top}"
+
+
+def caution_words(caution: Caution | None) -> str:
+    """What is left to relevance because little tells it from position."""
+    if caution is None or caution.left < WORTH_SAYING:
+        return ""
+    return (
+        f"Relevance follows the production ranker's own order (correlation {caution.agreement:.2f}), so that little "
+        f"tells it from position; too much correction would cost more than too little, and {caution.left:.0%} of the "
+        "effect is left to relevance."
+    )
 
 
 def use_words(method: str, settings: Mapping[str, Any], *, of_moved: bool) -> str:
