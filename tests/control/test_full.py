@@ -181,7 +181,7 @@ def test_a_model_made_ready_counts_for_its_own_log_only() -> None:
 def test_the_forest_is_the_weighted_mean_of_the_fold_models() -> None:
     model = _model()
     fit, x = model.clicks_, _log().data.features
-    weights, sample = fit.stack.weights, fit.sample
+    weights, sample = fit.weights, fit.sample
     normal = np.empty_like(x)
     sample.scores.fill(normal, x)
     place = normal @ fit.place.weights + fit.place.trees.predict(x)

@@ -104,6 +104,18 @@ def test_the_command_asks_for_what_was_asked_for(manifest, expected) -> None:
             "position effect",
             "fine",
         ),
+        # A share of the effect was left to relevance: worth a warning if anybody could see it.
+        *(
+            (
+                {
+                    "bias": {"position": [1, 10], "value": [1.0, 0.1]},
+                    "extra": {"severity": 1.0, "left_to_relevance": left},
+                },
+                "position effect",
+                level,
+            )
+            for left, level in ((0.2, "weak"), (0.01, "fine"), (None, "fine"))
+        ),
         ({"candidates": [{"score": 0.1}, {"score": 0.5}]}, "choice of settings", "weak"),
         ({"candidates": [{"score": None}, {"score": 0.5}]}, "choice of settings", None),
     ],

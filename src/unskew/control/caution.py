@@ -30,6 +30,8 @@ LOWER = 2.0
 BEGINS, WHOLE = 0.75, 0.9
 # The share of the position effect that is then left to relevance.
 LEFT = 0.2
+# A smaller share changes nothing that anybody would see.
+WORTH_SAYING = 0.05
 
 
 @dataclass(frozen=True)

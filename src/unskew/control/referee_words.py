@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.control.caution import Caution
+from unskew.control.caution import WORTH_SAYING, Caution
 from unskew.control.click_fit import ClickFit
 from unskew.control.evidence import Specification
 from unskew.control.interventions import FAR, Interventions
@@ -17,8 +17,6 @@ from unskew.control.stack import Stack
 HALF = 1.96
 # Half an interval that is narrow enough to say of η that it is about 0.
 NARROW = 0.25
-# A smaller share of the position effect left to relevance changes nothing that anybody would see.
-WORTH_SAYING = 0.05
 
 
 def position_words(
