@@ -9,12 +9,23 @@ import numpy.typing as npt
 import pytest
 
 from unskew.control.aggregate import Exposures
-from unskew.control.caution import BEGINS, LEFT, WHOLE, Caution, be_cautious
+from unskew.control.caution import (
+    BEGINS,
+    KNOWN,
+    LEFT,
+    LOWER,
+    RAISED,
+    WHOLE,
+    Caution,
+    _along_place,
+    be_cautious,
+    caution_words,
+)
 from unskew.control.click_fit import PRESETS, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.full import FullControlFunction
+from unskew.control.interventions import MovedItems
 from unskew.control.position_effect import PositionBasis
-from unskew.control.referee_words import caution_words
 from unskew.control.stack import Stack, fit_stack
 from unskew.simulation.log import simulate
 from unskew.simulation.synthetic import synthetic_collection
@@ -24,7 +35,7 @@ QUERIES, LENGTH = 300, 8
 
 
 def _world(agree: float, *, seed: int = 0, moved: int = 0) -> tuple[Exposures, dict[str, Floats]]:
-    """Expected clicks of a position-based model (η = 1) whose relevance goes with the ranker's order by `agree`.
+    """Clicks of a position-based model (η = 1) whose relevance goes with the ranker's order by `agree`.
 
     moved : of so many queries every item is also seen at the mirrored position.
     """
@@ -38,12 +49,14 @@ def _world(agree: float, *, seed: int = 0, moved: int = 0) -> tuple[Exposures, d
         again = row < moved * LENGTH
         row = np.r_[row, row[again]]
         position = np.r_[position, LENGTH + 1 - position[again]]
-        order = np.argsort(row // LENGTH, kind="stable")
+        order = np.lexsort((position, row))
         row, position = row[order], position[order]
         offsets = np.searchsorted(row // LENGTH, np.arange(QUERIES + 1))
-    clicks = 5 * np.exp(f[row]) / position
+    clicks = rng.poisson(5 * np.exp(f[row]) / position).astype(np.float64)
     table = Exposures(row, position, offsets, np.arange(QUERIES), np.full(len(row), 10.0), clicks)
-    return table, {"trees": f[row], "boosted": f[row], "place": m[row]}
+    # What is the same for all items of a query says nothing about their order.
+    of_query = 10 * rng.normal(size=(2, QUERIES))[:, row // LENGTH]
+    return table, {"trees": f[row] + of_query[0], "boosted": f[row] + of_query[0], "place": m[row] + of_query[1]}
 
 
 def _stack(table: Exposures, parts: dict[str, Floats]) -> tuple[PositionBasis, Stack]:
@@ -73,18 +86,48 @@ def test_where_relevance_follows_the_ranker_a_fifth_is_left_and_the_expected_pla
 
 
 def test_in_between_the_share_grows_with_the_agreement() -> None:
-    caution, _ = _cautious(0.82)
+    """It raises the slope of relevance by half at the most, and never takes more than a fifth of the effect."""
+    table, parts = _world(0.82)
+    basis, stack = _stack(table, parts)
+    caution = be_cautious(basis, table, parts, stack)
+    most = min(LEFT, RAISED * _along_place(stack.weights, table, parts)[0] / stack.severity)
     assert BEGINS < caution.agreement < WHOLE
-    assert caution.left == pytest.approx(LEFT * (caution.agreement - BEGINS) / (WHOLE - BEGINS))
+    assert caution.left == pytest.approx(most * (caution.agreement - BEGINS) / (WHOLE - BEGINS))
 
 
 def test_items_that_were_moved_tell_position_from_relevance() -> None:
-    some, _ = _cautious(0.99, moved=QUERIES // 2)
-    table, _ = _world(0.99, moved=QUERIES // 2)
-    never = table.row >= QUERIES // 2 * LENGTH
-    assert some.left == pytest.approx(LEFT * table.clicks[never].sum() / table.clicks.sum())
+    """The share goes down with what moved items alone say of η, and not because of a few idle moves."""
+    still, _ = _cautious(0.99)
+    table, parts = _world(0.99, moved=QUERIES // 20)
+    basis, stack = _stack(table, parts)
+    _, error = MovedItems.of(table).severity(table)
+    some = be_cautious(basis, table, parts, stack)
+    assert 0.3 * KNOWN < error < 3 * KNOWN
+    assert some.left == pytest.approx(still.left * error**2 / (error**2 + KNOWN**2), rel=0.05)
     every, _ = _cautious(0.99, moved=QUERIES)
-    assert every.left == 0
+    assert every.left < 0.02
+    rare = replace(table, shown=np.where(table.row < QUERIES // 20 * LENGTH, 0.01, 1.0) * table.shown)
+    rare = replace(rare, clicks=rare.clicks * rare.shown / table.shown)
+    assert be_cautious(basis, rare, parts, stack).left > 0.8 * still.left
+
+
+def test_the_agreement_is_that_of_the_lower_end_but_not_far_from_the_estimate() -> None:
+    """A wide interval alone is no reason: where f hardly goes with the place, neither does it half as much again."""
+    table, parts = _world(0.6)
+    basis, stack = _stack(table, parts)
+    sure, unsure, lost = (
+        be_cautious(basis, table, parts, replace(stack, covariance=np.eye(basis.size) * error**2))
+        for error in (0.0, 0.5 * RAISED * 0.3 / LOWER, 5.0)
+    )
+    assert sure.agreement < unsure.agreement < lost.agreement < BEGINS
+    assert sure.agreement == pytest.approx(0.6, abs=0.1)
+
+
+def test_control_terms_are_no_part_of_relevance() -> None:
+    table, parts = _world(0.3)
+    _, stack = _stack(table, parts)
+    noise = {**parts, "terms": 3 * parts["place"]}
+    assert _along_place({**stack.weights, "terms": 5.0}, table, noise) == _along_place(stack.weights, table, parts)
 
 
 def test_an_effect_that_was_overestimated_no_longer_turns_relevance_against_the_ranker() -> None:
@@ -107,8 +150,7 @@ def _slope(table: Exposures, parts: dict[str, Floats], effect: Floats) -> float:
     clicks = QueryClicks.of(table)
     fixed = replace(clicks, log_shown=clicks.log_shown + effect)
     weights = fit_stack(PositionBasis.up_to(1), table.position, fixed, parts).weights
-    f = sum(weights[name] * part for name, part in parts.items())
-    return float(np.polyfit(parts["place"], f, 1)[0])
+    return _along_place(weights, table, parts)[0]
 
 
 def test_clicks_that_rise_with_position_are_left_as_they_are() -> None:
@@ -144,7 +186,8 @@ def test_a_strong_ranker_of_fixed_lists_is_met_with_caution_and_the_model_says_s
 
 
 def test_words_only_where_there_is_something_to_say() -> None:
-    assert caution_words(None) == caution_words(Caution(0.5, 0.0, {})) == caution_words(Caution(0.8, 0.01, {})) == ""
-    said = caution_words(Caution(0.953, 0.2, {}))
+    assert Caution(0.5, 0.0, {}).words == Caution(0.8, 0.01, {}).words == caution_words(None, None) == ""
+    assert "12 % of the position effect is left" in Caution(0.8, 0.12, {}).words
+    said = Caution(0.953, 0.2, {}).words
     assert "correlation 0.95" in said
-    assert "20% of the effect is left to relevance" in said
+    assert "20 % of the position effect is left to relevance" in said

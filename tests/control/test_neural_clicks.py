@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from tests.control.test_full import make_world
 
+from unskew.control.caution import Caution
 from unskew.control.click_fit import PRESETS, fit_clicks
 from unskew.control.click_model import softmax_within
 from unskew.control.full import FullControlFunction
@@ -15,7 +17,7 @@ from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 
 pytest.importorskip("torch")
-from unskew.control.neural_clicks import LONGEST_LIST, _some_of_each, fit_net_clicks
+from unskew.control.neural_clicks import LONGEST_LIST, _given, _some_of_each, fit_net_clicks
 
 SMOKE = PRESETS["smoke"]
 
@@ -53,6 +55,12 @@ def test_a_teacher_that_knows_nothing_is_not_listened_to() -> None:
     heard = fit_net_clicks(log, good, lambda table: fit_to(log, table=table), preset="smoke", n_jobs=1)
     unheard = fit_net_clicks(log, good, lambda table: bad, preset="smoke", n_jobs=1)
     assert [net.candidates[0].setting["taught_by"] for net in (heard, unheard)] == ["click model", "clicks"]
+
+
+def test_what_is_left_to_relevance_is_left_to_that_of_a_net_too() -> None:
+    fit = fit_clicks(make_world(1, queries=60), settings=SMOKE, threads=1)
+    half = replace(fit, caution=Caution(0.9, 0.5, fit.stack.weights))
+    np.testing.assert_allclose(_given(half), _given(replace(fit, caution=None)) / 2)
 
 
 def test_a_known_examination_counts_once() -> None:

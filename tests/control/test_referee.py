@@ -53,6 +53,8 @@ def test_a_planted_position_effect_is_found_and_explained() -> None:
     assert verdict.severity == pytest.approx(1.0, abs=5 * verdict.severity_error)
     assert "The position effect explains" in verdict.text
     assert verdict.text.endswith("Use full-cfc.") or "Use full-cfc with" in verdict.text
+    assert verdict.caution is verdict.fit.caution is not None
+    assert verdict.to_dict()["caution"]["agreement"] == verdict.caution.agreement
 
 
 def test_without_a_position_effect_no_correction_is_needed() -> None:
@@ -61,6 +63,7 @@ def test_without_a_position_effect_no_correction_is_needed() -> None:
     assert sum(verdict.position_found for verdict in verdicts) <= 2
     quiet = next(verdict for verdict in verdicts if not verdict.position_found)
     assert quiet.method == "naive"
+    assert quiet.caution is quiet.to_dict()["caution"] is None
     assert "no correction is needed" in quiet.text
 
 
@@ -69,6 +72,7 @@ def test_a_hidden_confounder_is_found_and_a_placebo_is_not() -> None:
     found = _judge(log, terms=("T",))
     assert found["position + T"].found
     assert found.settings["terms"] == "shift"  # one control variable, in the metric of the position effect
+    assert found.caution is None  # the examination is taken to be half of the effect: there is nothing to leave
     placebos = [_judge(log, terms=("T",), placebo=True, seed=seed)["position + T"] for seed in range(2)]
     assert sum(placebo.found for placebo in placebos) <= 1
     assert all(placebo.gain < found["position + T"].gain / 2 for placebo in placebos)
@@ -149,6 +153,7 @@ def test_moved_items_overrule_a_model_that_they_refute() -> None:
     assert abs(moved.severity) < 4.5 * moved.severity_error
     assert moved.of_model == pytest.approx(verdict.severity, abs=0.4)
     assert moved.refuted
+    assert verdict.caution is None
     assert not moved.confirmed
     assert "is refuted" in verdict.text
     assert verdict.text.endswith("Use full-cfc with the examination of the moved items.")

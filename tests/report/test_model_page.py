@@ -109,7 +109,7 @@ def test_the_command_asks_for_what_was_asked_for(manifest, expected) -> None:
             (
                 {
                     "bias": {"position": [1, 10], "value": [1.0, 0.1]},
-                    "extra": {"severity": 1.0, "left_to_relevance": left},
+                    "extra": {"severity": 1.0, "agreement": 0.95, "left_to_relevance": left},
                 },
                 "position effect",
                 level,

@@ -66,6 +66,8 @@ def diagnose_command(
         document["referee"] = verdict.to_dict()
         voice.say(_specifications(verdict))
         voice.say(Text.assemble(("The referee", "bold"), f": {verdict.text}"))
+        if verdict.caution is not None and verdict.caution.words:
+            voice.say(verdict.caution.words)
     if placebo:
         compared = run_placebo(read, seed=seed)
         document["placebo"] = compared.to_dict()

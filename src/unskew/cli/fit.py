@@ -154,6 +154,12 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
         voice.say(_candidates(fitted))
     if fitted.method.bias_ is not None:
         voice.say(_curve(fitted))
+    from unskew.control.caution import caution_words
+
+    extra = fitted.method.outcome_.extra
+    caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
+    if caution:
+        voice.say(caution)
 
 
 def _candidates(fitted: Fitted) -> Table:

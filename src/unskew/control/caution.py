@@ -1,10 +1,10 @@
-"""Caution: where relevance and the production ranker's order are nearly one, less of the position effect is corrected.
+"""Caution: where relevance follows the production ranker's own order, less of the position effect is corrected.
 
-A strong ranker that shows the same list every time leaves little that tells relevance from position: only the sum of
-the two slopes along the expected place m(x) is well known. Taking too little for position then hardly changes how
-items are ranked, because f follows m anyhow; taking too much turns f against m, and ranks worse than no correction.
-So where f follows m, even at the lower end of the effect's interval, a share of the effect is left to relevance; less
-of it where clicks are on items that were seen at several positions, which tell the two apart.
+A strong ranker that shows the same list every time leaves little that tells relevance from position: along the expected
+place m(x) the sum of the two slopes is well known, how it divides is not. Taking too little for position then hardly
+changes how items are ranked, because f follows m anyhow; taking too much turns f against m, and ranks worse than no
+correction. So where f follows m closely, its slope along m is raised by up to a half, at the expense of the position
+effect; less so where items were moved, which tell the two apart.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ import numpy.typing as npt
 from unskew._segments import segment_mean
 from unskew.control.aggregate import Exposures
 from unskew.control.click_model import QueryClicks
+from unskew.control.interventions import MovedItems
 from unskew.control.position_effect import PositionBasis
 from unskew.control.stack import Stack, fit_stack
 
 Floats = npt.NDArray[np.float64]
 
-# Standard errors of η to the lower end of its interval.
+# Standard errors of η to the lower end of its interval, where f follows m more closely than at the estimate.
 LOWER = 2.0
-# The agreement at which caution begins, and at which it is whole. Chosen on MQ2008 and the development half of MQ2007:
-# a ranker trained on 1 % of the queries has 0.2 to 0.8 there, one trained on all of them 0.9 to 0.98.
+# The agreement at which caution begins, and at which it is whole.
 BEGINS, WHOLE = 0.75, 0.9
-# The share of the position effect that is then left to relevance.
-LEFT = 0.2
+# How far it goes: the share of f's slope along m that is added to it, and the share of the position effect that this
+# may take. All four were chosen on MQ2008 and the development half of MQ2007.
+RAISED, LEFT = 0.5, 0.2
+# A standard error of η, from moved items alone, that leaves half of the caution.
+KNOWN = 0.1
 # A smaller share changes nothing that anybody would see.
 WORTH_SAYING = 0.05
 
@@ -38,7 +41,8 @@ WORTH_SAYING = 0.05
 class Caution:
     """How much of the position effect is left to relevance, and why.
 
-    agreement : correlation, inside queries, of f with the expected place, at the lower end of the effect's interval.
+    agreement : correlation, inside queries, of f with the expected place: as large as it may well be, at the lower end
+        of the effect's interval or, if that is nearer, where f's slope along m is half as large again.
     left : the share of the effect that is left to relevance, 0 to LEFT.
     weights : part → weight, fitted beside the rest of the effect.
     """
@@ -47,23 +51,32 @@ class Caution:
     left: float
     weights: dict[str, float]
 
+    @property
+    def words(self) -> str:
+        return caution_words(self.agreement, self.left)
+
 
 def be_cautious(basis: PositionBasis, table: Exposures, parts: Mapping[str, Floats], stack: Stack) -> Caution:
     """Look how far relevance and the expected place agree; parts are (n,) held-out scores of the table's rows."""
-    effect = basis.columns(table.position) @ stack.effect
-    lower = effect + LOWER * stack.severity_error * np.log(table.position)
-    agreement = _agreement(_weights(table, parts, lower), table, parts)
-    left = 0.0
-    if stack.severity > 0:
-        left = LEFT * float(np.clip((agreement - BEGINS) / (WHOLE - BEGINS), 0.0, 1.0)) * _never_moved(table)
-    weights = _weights(table, parts, (1.0 - left) * effect) if left else stack.weights
-    return Caution(agreement, left, weights)
+    effect, steep = basis.columns(table.position) @ stack.effect, stack.severity
+    slope, agreement = _along_place(stack.weights, table, parts)
+    more = RAISED * max(slope, 0.0)
+    if steep <= 0 or more == 0:
+        return Caution(agreement, 0.0, stack.weights)
+    back = min(LOWER * stack.severity_error, more)
+    _, agreement = _along_place(_weights(table, parts, effect + back * np.log(table.position)), table, parts)
+    close = float(np.clip((agreement - BEGINS) / (WHOLE - BEGINS), 0.0, 1.0))
+    left = close * min(LEFT, more / steep) * _unknown(table)
+    return Caution(agreement, left, _weights(table, parts, (1.0 - left) * effect) if left else stack.weights)
 
 
-def _never_moved(table: Exposures) -> float:
-    """The share of clicks on items that were seen at one position only."""
-    _, item, places = np.unique(table.row, return_inverse=True, return_counts=True)
-    return float(table.clicks[places[item] == 1].sum() / table.clicks.sum())
+def _unknown(table: Exposures) -> float:
+    """1 where no item was moved, near 0 where moved items alone tell η: e² / (e² + KNOWN²), e its standard error."""
+    moved = MovedItems.of(table)
+    if moved is None:
+        return 1.0
+    _, error = moved.severity(table)
+    return error**2 / (error**2 + KNOWN**2)
 
 
 def _weights(table: Exposures, parts: Mapping[str, Floats], effect: Floats) -> dict[str, float]:
@@ -73,9 +86,24 @@ def _weights(table: Exposures, parts: Mapping[str, Floats], effect: Floats) -> d
     return fit_stack(PositionBasis.up_to(1), table.position, fixed, parts).weights
 
 
-def _agreement(weights: Mapping[str, float], table: Exposures, parts: Mapping[str, Floats]) -> float:
-    """The correlation of f with the expected place inside queries; 0 where one of them says nothing."""
+def _along_place(weights: Mapping[str, float], table: Exposures, parts: Mapping[str, Floats]) -> tuple[float, float]:
+    """Slope and correlation of f with the expected place inside queries; 0 where one of them says nothing."""
     f = sum((weights[name] * part for name, part in parts.items() if name != "terms"), np.zeros(len(table)))
     f, place = (values - segment_mean(values, table.offsets)[table.segment] for values in (f, parts["place"]))
-    size = float(np.sqrt((f @ f) * (place @ place)))
-    return float(f @ place) / size if size > 0 else 0.0
+    both, of_f, of_place = float(f @ place), float(f @ f), float(place @ place)
+    return (both / of_place, both / float(np.sqrt(of_f * of_place))) if of_f > 0 < of_place else (0.0, 0.0)
+
+
+def caution_words(agreement: float | None, left: float | None) -> str:
+    """What is left to relevance and why; nothing where nobody would see it.
+
+    >>> caution_words(0.5, 0.0)
+    ''
+    """
+    if agreement is None or left is None or left < WORTH_SAYING:
+        return ""
+    return (
+        f"Relevance may well follow the production ranker's own order (correlation {agreement:.2f}), so that little "
+        "tells it from position. Correcting too much costs more there than too little, and "
+        f"{left:.0%} of the position effect is left to relevance. A few shuffled results would tell."
+    ).replace("%", " %")

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from unskew._options import Preset
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
+from unskew.control.caution import Caution
 from unskew.control.click_fit import PRESETS, ClickFit, TooFewQueriesError, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.confounded import bounded, taken_examination
@@ -25,7 +26,7 @@ from unskew.control.evidence import Budget, Specification, compare, interval
 from unskew.control.interventions import Interventions, MovedItems
 from unskew.control.known_examination import Examination, known_examination
 from unskew.control.position_effect import PositionBasis
-from unskew.control.referee_words import caution_words, moved_words, position_words, terms_words, use_words
+from unskew.control.referee_words import moved_words, position_words, terms_words, use_words
 from unskew.control.stack import Stack, cross_stack, fit_stack
 from unskew.control.term_source import TermsName
 from unskew.control.term_trials import try_terms
@@ -42,6 +43,7 @@ class Verdict:
     method, settings : what to fit; text : why, in words.
     specifications : the table; interventions : what moved items say, None if no item was moved.
     severity, severity_error : η of the position effect and its standard error; None where the examination was given.
+    caution : what the recommended fit would leave to relevance, seen on the queries that were looked at.
     given : the examination by position, where it was; about_terms : what `text` says of the control terms.
     """
 
@@ -57,6 +59,7 @@ class Verdict:
     budget: Budget
     fit: ClickFit | None = field(default=None, repr=False, compare=False)
     given: tuple[float, ...] | None = field(default=None, repr=False)
+    caution: Caution | None = field(default=None, repr=False)
     about_terms: str = field(default="", repr=False)
 
     @property
@@ -73,6 +76,7 @@ class Verdict:
         known["interventions"] = None if self.interventions is None else self.interventions.to_dict()
         known["budget"] = asdict(self.budget)
         known["position_found"] = self.position_found
+        known["caution"] = None if self.caution is None else asdict(self.caution)
         return known
 
 
@@ -275,8 +279,7 @@ def _verdict(
     about_terms = terms_words(terms, used=method != "naive", sure=not half, shuffle=bound, given=given is not None)
     beside = None if given is None else _beside_given(fit)
     about_position = position_words(fit, position, beside=beside, overruled=told is not None)
-    cautious = caution_words(fit.caution) if method != "naive" and not half else ""
-    lines = [about_position, cautious, about_terms, checked]
+    lines = [about_position, about_terms, checked]
     if told is not None:
         lines = [lines[0], checked, told.about_terms]
         table = (*table[:2], *(one.beside("moved items") for one in told.specifications[1:]))
@@ -295,6 +298,7 @@ def _verdict(
         budget=budget,
         fit=fit if same else None,
         given=None if given is None else tuple(given.tolist()),
+        caution=fit.caution if method == "full-cfc" and "examination" not in settings else None,
         about_terms=about_terms,
     )
 

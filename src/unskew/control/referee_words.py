@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from unskew.control.caution import WORTH_SAYING, Caution
 from unskew.control.click_fit import ClickFit
 from unskew.control.evidence import Specification
 from unskew.control.interventions import FAR, Interventions
@@ -80,17 +79,6 @@ def _examined(fit: ClickFit) -> str:
     return f"position {at} is examined {share:.0%} as often as {top}"
 
 
-def caution_words(caution: Caution | None) -> str:
-    """What is left to relevance because little tells it from position."""
-    if caution is None or caution.left < WORTH_SAYING:
-        return ""
-    return (
-        f"Relevance follows the production ranker's own order (correlation {caution.agreement:.2f}), so that little "
-        f"tells it from position; too much correction would cost more than too little, and {caution.left:.0%} of the "
-        "effect is left to relevance."
-    )
-
-
 def use_words(method: str, settings: Mapping[str, Any], *, of_moved: bool) -> str:
     """What to do; `of_moved` where the examination is that of the moved items."""
     told = "the examination of the moved items" if of_moved else "half of the position effect"
@@ -134,7 +122,7 @@ def terms_words(
 def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
     """What items say that were seen at several positions; not `by_chance` where terms were found beside the effect."""
     if moved is None:
-        return "No item was shown at several positions, so nothing can check this by itself."
+        return "No item was shown at several positions with the same features, so nothing can check this by itself."
     said = f"{moved.items:,} items were moved: if by chance, their clicks alone say η = {moved.severity:.2f} ± "
     said += f"{HALF * moved.severity_error:.2f}"
     if not by_chance and moved.refuted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unskew.control.caution import WORTH_SAYING
+from unskew.control.caution import caution_words
 from unskew.control.diagnostics import Diagnostics, Finding, Level
 from unskew.report.movement import Movement
 from unskew.report.words import count, percent
@@ -86,13 +86,9 @@ def _curve(manifest: Mapping[str, Any]) -> Finding | None:
         return Finding("bad", "position effect", f"{text} That is not believable: is the position column right?")
     if last[1] > 0.8:
         return Finding("weak", "position effect", f"{text} It found hardly any bias, so it corrects hardly any.")
-    left = extra.get("left_to_relevance") or 0.0
-    if left >= WORTH_SAYING:
-        text += (
-            f" Relevance follows the production ranker's own order, so that little tells it from position: "
-            f"{percent(left)} of the effect was left to relevance. Have a few results shuffled, and the log can tell."
-        )
-        return Finding("weak", "position effect", text)
+    caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
+    if caution:
+        return Finding("weak", "position effect", f"{text} {caution}")
     return Finding("fine", "position effect", text)
 
 
