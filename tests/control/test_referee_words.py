@@ -83,3 +83,13 @@ def test_moved_items_that_agree_on_nothing_to_correct_are_not_called_too_few() -
     assert "hardly matters" not in moved_words(replace(alike, of_model=0.3), by_chance=True)
     wide = Interventions(3, 20.0, 0.05, 0.5, 0.02, 0.05, 0.1, -1.0, 1.0)
     assert moved_words(wide, by_chance=True).endswith("too little to confirm or refute the model.")
+
+
+def test_terms_that_every_fold_would_leave_out_are_not_given_figures() -> None:
+    unused = Specification("position + T", -100.0, "position")
+    assert unused.unused
+    assert not NOT_FOUND.unused
+    text = terms_words([unused], used=True, sure=True)
+    assert "would rather do without any" in text
+    assert "0.0" not in text
+    assert "at best +1.0" in terms_words([unused, NOT_FOUND], used=True, sure=True)

@@ -82,7 +82,7 @@ def diagnose_command(
 
 
 def _findings(found: Diagnostics) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = Table(box=None, pad_edge=False, show_header=False, title="What the paper's correction (cfc) rests on")
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -100,8 +100,8 @@ def _specifications(verdict: Verdict) -> Table:
     if len(verdict.specifications) > 2:
         table.caption = "Those of control terms are wider: where none adds anything, 95 % of logs announce none."
     for one in verdict.specifications:
-        gain = "" if one.against is None else f"{one.gain:+.1f}"
-        interval = "" if one.against is None else f"{one.low:+.1f} to {one.high:+.1f}"
+        gain = "" if one.against is None else "none" if one.unused else f"{one.gain:+.1f}"
+        interval = "" if one.against is None or one.unused else f"{one.low:+.1f} to {one.high:+.1f}"
         table.add_row(one.name, f"{one.log_likelihood:.1f}", gain, interval, style="bold" if one.found else "")
     return table
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
@@ -65,7 +66,9 @@ def export_command(
     covered = "" if done.leaves_covered is None else f", {done.leaves_covered:.0%} of the leaves covered"
     # Paths are neither wrapped nor read as markup, so that they can be copied.
     voice.verbatim(f"{to} → {visible(str(done.path))}")
-    voice.verbatim(f"The engine compares: {done.compares}.")
+    for path in done.beside:
+        voice.verbatim(f"beside it → {visible(str(path))}")
+    voice.say(Text(f"The engine compares: {done.compares}."))
     voice.verbatim(f"Parity file with {done.parity_rows:,} rows{covered} → {visible(str(done.parity))}")
     for note in () if TARGETS[to].surprises else done.notes:  # warnings have told those
         voice.note(note)

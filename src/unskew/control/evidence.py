@@ -55,6 +55,11 @@ class Specification:
         """Whether it predicts held-out clicks better, beyond chance."""
         return self.low > 0 and self.gain >= LEAST_GAIN
 
+    @property
+    def unused(self) -> bool:
+        """Whether held-out clicks would rather leave it out altogether."""
+        return self.gain == self.low == self.high == 0
+
     def beside(self, what: str) -> Specification:
         """The same under another name of the effect that it stands beside."""
         against = self.against if self.against is None else self.against.replace("position", what)

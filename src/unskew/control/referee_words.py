@@ -100,6 +100,8 @@ def terms_words(
         return ""
     top = max(terms, key=lambda one: (one.found, one.gain))
     interval = f"{top.low:+.1f} to {top.high:+.1f}"
+    if top.unused:
+        return "The control terms add nothing: held-out clicks would rather do without any."
     if not top.found:
         return f"The control terms add nothing beyond chance (at best {top.gain:+.1f}, {interval})."
     doubt = ", or that examination is not that of this log" if given else ""

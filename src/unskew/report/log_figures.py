@@ -105,7 +105,7 @@ def spread_panel(curve: SpreadCurve, theme: Theme = LIGHT) -> Panel:
     return Panel(
         f"Spread of the residuals by {short(curve.by)}",
         "Bars hold the middle half, lines the middle four fifths of a group's residuals. Bars of unequal height are "
-        "what identifies the correction.",
+        "what identifies the paper's correction (cfc).",
         chart,
     )
 
