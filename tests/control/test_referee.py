@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 from unskew._segments import offsets_of, ranks_within, segment_of
 from unskew.control.aggregate import aggregate
 from unskew.control.boosting import TreeSettings
 from unskew.control.full import FullControlFunction
+from unskew.control.interventions import MovedItems
 from unskew.control.referee import Budget, judge_log, recommend
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
@@ -120,6 +122,36 @@ def test_moved_items_check_the_model() -> None:
     assert moved.severity == pytest.approx(1.0, abs=4.5 * moved.severity_error)
     assert "items were moved" in verdict.text
     assert _judge(_world(3), terms=()).interventions is None
+
+
+def test_items_are_seen_to_move_when_a_feature_differs_by_session() -> None:
+    """The hour of a session, say: every impression then has a row of features of its own."""
+    log = _world(3, moving=True, queries=30)
+    names = log.data.feature_names
+    frame = pl.DataFrame(
+        {
+            "query_id": log.data.query_of_row[log.row],
+            "session_id": log.session_of,
+            "item_id": log.row,
+            "position": log.position,
+            "click": log.click,
+            **{name: log.data.features[log.row, j] for j, name in enumerate(names)},
+        }
+    )
+    hours = ClickLog.from_frame(frame.with_columns(hour=pl.col("session_id") % 24), features=[*names, "hour"])
+    still = ClickLog.from_frame(frame, features=list(names))
+    assert hours.data.n_rows == len(hours.row) > still.data.n_rows
+    tables = [aggregate(one) for one in (still, hours)]
+    moved = [MovedItems.of(table) for table in tables]
+    assert sorted(moved[0].clicks.totals) == sorted(moved[1].clicks.totals)
+    assert moved[1].severity(tables[1]) == pytest.approx(moved[0].severity(tables[0]), rel=1e-6)
+    some = tables[1].take(np.array([3, 7])).by_position()
+    assert MovedItems.of(some).clicks.totals.sum() <= some.clicks.sum()
+    # The same place with other features is no move.
+    fixed = frame.with_columns(
+        hour=pl.col("session_id") % 24, position=pl.col("item_id").rank("dense").over("session_id")
+    )
+    assert MovedItems.of(aggregate(ClickLog.from_frame(fixed, features=[*names, "hour"]))) is None
 
 
 def _known_to_the_ranker(seed: int, *, swaps: float = 0.2, eta: float = 0.0) -> ClickLog:

@@ -7,9 +7,11 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from unskew._segments import IntArray, gather_segments, offsets_of, segment_of, segment_sum
 from unskew.data.clicks import ClickLog
+from unskew.data.ranking import RankingData
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,6 +23,8 @@ class Exposures:
     row : (n,) rows of the log's data; position : (n,) 1 = top.
     offsets : (queries + 1,); query : (queries,) which query of the data each segment is.
     shown : (n,) impressions n_r, weighted; clicks : (n,) clicks c_r, weighted.
+    item : (n,) the first row of the data with the same item of the query, where features that differ by impression give
+        an item several rows; None where an item has one.
     """
 
     row: IntArray
@@ -29,6 +33,7 @@ class Exposures:
     query: IntArray
     shown: Floats
     clicks: Floats
+    item: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.row)
@@ -66,13 +71,14 @@ class Exposures:
             query=self.query[wanted],
             shown=self.shown[rows],
             clicks=self.clicks[rows],
+            item=None if self.item is None else self.item[rows],
         )
 
     def by_position(self) -> Exposures:
         """The same rows, ordered by position inside each query."""
         order = np.lexsort((self.position, self.segment))
         fields = {name: getattr(self, name)[order] for name in ("row", "position", "shown", "clicks")}
-        return replace(self, **fields)
+        return replace(self, **fields, item=None if self.item is None else self.item[order])
 
     def looked_at(self, examination: Floats | None) -> Exposures:
         """The same with looks in place of impressions, n_r e_k, where the chance e_k of a look is known."""
@@ -117,7 +123,26 @@ def aggregate(log: ClickLog) -> Exposures:
     row, position, shown, clicks = row[kept], position[kept], shown[kept].astype(np.float64), clicks[kept]
     of_row = log.data.query_of_row[row]
     query, sizes = np.unique(of_row, return_counts=True)
-    return Exposures(row, position, offsets_of(sizes), query, np.asarray(shown, float), np.asarray(clicks, float))
+    first = _first_rows(log.data)
+    return Exposures(
+        row,
+        position,
+        offsets_of(sizes),
+        query,
+        np.asarray(shown, float),
+        np.asarray(clicks, float),
+        None if first is None else first[row],
+    )
+
+
+def _first_rows(data: RankingData) -> IntArray | None:
+    """(rows,) the first row with the same query and item; None where no item has several rows."""
+    if data.item_ids is None:
+        return None
+    pairs = pl.DataFrame({"query": data.query_of_row, "item": data.item_ids})
+    if pairs.n_unique() == len(pairs):
+        return None
+    return pairs.with_row_index("row").select(pl.col("row").min().over("query", "item")).to_series().to_numpy()
 
 
 def _at_least_one(weight: Floats) -> Floats:

@@ -77,13 +77,16 @@ class MovedItems:
     @classmethod
     def of(cls, table: Exposures) -> MovedItems | None:
         """The moved items of a table; None if there are none."""
-        starts = np.flatnonzero(np.r_[True, np.diff(table.row) != 0])
-        offsets = np.r_[starts, len(table)]
+        item = table.row if table.item is None else table.item
+        order = np.argsort(item, kind="stable")
+        starts = np.flatnonzero(np.r_[True, np.diff(item[order]) != 0])
+        offsets, place = np.r_[starts, len(table)], table.position[order]
         sizes = np.diff(offsets)
-        wanted = (sizes > 1) & (segment_sum(table.clicks, offsets) > 0)
+        several = np.minimum.reduceat(place, starts) < np.maximum.reduceat(place, starts)
+        wanted = several & (segment_sum(table.clicks[order], offsets) > 0)
         if not wanted.any():
             return None
-        rows = np.flatnonzero(np.repeat(wanted, sizes))
+        rows = order[np.repeat(wanted, sizes)]
         bounds = np.r_[0, np.cumsum(sizes[wanted])]
         return cls(rows, QueryClicks.of_counts(bounds, table.clicks[rows], table.shown[rows]))
 

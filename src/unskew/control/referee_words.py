@@ -124,7 +124,7 @@ def terms_words(
 def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
     """What items say that were seen at several positions; not `by_chance` where terms were found beside the effect."""
     if moved is None:
-        return "No item was shown at several positions with the same features, so nothing can check this by itself."
+        return "No item was shown at several positions, so nothing can check this by itself."
     said = f"{moved.items:,} items were moved: if by chance, their clicks alone say η = {moved.severity:.2f} ± "
     said += f"{HALF * moved.severity_error:.2f}"
     if not by_chance and moved.refuted:
