@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from unskew._options import Preset, TuneOn
 from unskew.baselines.base import RankerMethod
 from unskew.baselines.naive import Naive
+from unskew.control.click_fit import Shared
 from unskew.control.full import FullControlFunction
 from unskew.control.known_examination import Examination
 from unskew.control.referee import Verdict, recommend
@@ -56,10 +57,16 @@ class Recommended(RankerMethod):
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._make(FullControlFunction)._check_settings()
+        shared: Shared = self.__dict__.pop("_shared", {})
         verdict = self.verdict_ = recommend(
-            log, examination=self.examination, preset=self.preset, seed=self.random_state, n_jobs=self.n_jobs
+            log,
+            examination=self.examination,
+            preset=self.preset,
+            seed=self.random_state,
+            n_jobs=self.n_jobs,
+            shared=shared,
         )
-        method = self.method_ = self._method(log, verdict)
+        method = self.method_ = self._method(log, verdict, shared)
         if validation is None and method.chooses:
             log, validation = hold_out(log, seed=self.random_state)
         self.validation_ = validation
@@ -70,11 +77,16 @@ class Recommended(RankerMethod):
         method.outcome_ = replace(outcome, extra={**outcome.extra, "referee": verdict.to_dict()})
         return method.outcome_
 
-    def _method(self, log: ClickLog, verdict: Verdict) -> Method:
+    def share(self, groundwork: Shared) -> Self:
+        """For the next fit: what other fits to the same log have in common with it, as in the full control function."""
+        self._shared = groundwork
+        return self
+
+    def _method(self, log: ClickLog, verdict: Verdict, shared: Shared) -> Method:
         if verdict.method == "naive":
             return self._make(Naive)
         method = self._make(FullControlFunction).set_params(**verdict.settings)
-        return method.reuse(log, verdict.fit)
+        return method.reuse(log, verdict.fit).share(shared)
 
     def _make(self, kind: Any) -> Any:
         known = kind._get_param_names()

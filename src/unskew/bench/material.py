@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.bench.cells import Cell
 from unskew.bench.collection import Collection
+from unskew.control.click_fit import Shared
 from unskew.control.diagnostics import click_curve
 from unskew.control.stage_one import StageOne, fit_stage_one
 from unskew.data.clicks import ClickLog
@@ -31,6 +32,7 @@ class Material:
     curve : (positions,) the planted examination; None for a real log.
     facts : about the log, as JSON has it.
     seconds : to make the log.
+    click_models : what click models of this log have in common, as soon as one of them is fitted.
     """
 
     log: ClickLog
@@ -39,6 +41,7 @@ class Material:
     curve: npt.NDArray[np.float64] | None
     facts: dict[str, Any]
     seconds: float
+    click_models: Shared = field(default_factory=dict)
     _stage_ones: dict[tuple[Any, ...], tuple[StageOne, float]] = field(default_factory=dict)
 
     def known_curve(self) -> npt.NDArray[np.float64]:

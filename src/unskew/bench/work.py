@@ -129,8 +129,13 @@ def _fit_best(
         options["stage_one"], stage_one = material.stage_one(options.get("stage_one", "ridge"), unit.seed, threads)
     if options.get("examination") == PLANTED:
         options["examination"] = material.known_curve()
+    model = _method(unit, options, threads, trees)
+    if unit.method in SELF_TUNED and log is material.log:
+        # Made by the first unit that needs it; those after it are charged for it as if they had.
+        stage_one = sum(ground.seconds for ground in material.click_models.values())
+        model.share(material.click_models)
     started = time.perf_counter()
-    model = _method(unit, options, threads, trees).fit(log, validation=material.validation)
+    model.fit(log, validation=material.validation)
     seconds = time.perf_counter() - started
     tried = [{"setting": c.setting, "score": c.score} for c in model.candidates_]
     best = max(model.candidates_, key=_score, default=None)

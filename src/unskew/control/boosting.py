@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unskew._segments import IntArray, gather_segments
 from unskew.control.aggregate import Exposures
 from unskew.control.click_model import ClickObjective, QueryClicks
+from unskew.rankers.binned import histograms
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +49,7 @@ class TreeSettings:
             "seed": seed,
             "num_threads": threads,
             "deterministic": True,
-            "force_row_wise": True,
+            **histograms(threads),
             "feature_pre_filter": False,
             "boost_from_average": False,
             "verbosity": -1,

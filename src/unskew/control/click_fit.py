@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
-from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
@@ -107,6 +108,43 @@ class ClickFit:
         return write_text(merge_forests(models, shares))
 
 
+@dataclass(frozen=True, eq=False)
+class Groundwork:
+    """What click models of one log have in common, whatever their specification; seconds : what it took.
+
+    data : the features of the table's rows, binned; place : m(x).
+    """
+
+    data: lgb.Dataset
+    place: ExpectedPlace
+    seconds: float
+
+
+# The groundwork of one log, by the queries, the folds and the seed that it was made with.
+Shared = dict[tuple[bytes, int, int], Groundwork]
+
+
+def _groundwork(
+    features: npt.NDArray[np.float32],
+    table: Exposures,
+    fold: IntArray,
+    sample: Sample,
+    *,
+    seed: int,
+    threads: int,
+    shared: Shared | None,
+) -> Groundwork:
+    """Bin the features and fit m(x), or take what an earlier fit to the same queries left."""
+    shared = {} if shared is None else shared
+    key = table.query.tobytes(), int(fold.max()), seed
+    if key not in shared:
+        started = time.perf_counter()
+        data = binned(DesignMatrix(features, table.row), threads=threads)
+        place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
+        shared[key] = Groundwork(data, place, time.perf_counter() - started)
+    return shared[key]
+
+
 class TooFewQueriesError(LogError):
     """Nothing can be held out."""
 
@@ -134,28 +172,23 @@ def fit_clicks(
     settings: TreeSettings | None = None,
     seed: int = 0,
     threads: int = 0,
-    shared: dict[str, Any] | None = None,
+    shared: Shared | None = None,
 ) -> ClickFit:
     """Fit the click model; without `position` all positions are taken to be seen alike.
 
     examination : (positions,) chances of a look, where they are known; the position effect is then not estimated.
     terms : makes the control columns of the table's rows; h is a weighted sum of them.
-    shared : what fits to the same table, folds and seed have in common (binned features, m(x)); the first leaves it.
+    shared : where fits to one log find the groundwork of earlier ones, and leave their own.
     """
     table = click_table(log) if table is None else table
     settings = PRESETS["default"] if settings is None else settings
     fold = fold_of_queries(table.n_queries, min(folds, table.n_queries), seed=seed)
     basis = PositionBasis.up_to(table.longest if position and examination is None else 1)
     features = log.data.features
-    shared = {} if shared is None else shared
-    if "data" not in shared:
-        shared["data"] = binned(DesignMatrix(features, table.row), threads=threads)
-    data = shared["data"]
     looks = table.looked_at(examination)
     sample = Sample.of(features, looks, basis, seed=seed)
-    if "place" not in shared:
-        shared["place"] = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
-    place = shared["place"]
+    ground = _groundwork(features, table, fold, sample, seed=seed, threads=threads, shared=shared)
+    data, place = ground.data, ground.place
     if terms is not None:
         sample = sample.with_terms(terms(table, place.held_out))
     additive = fit_additive_stage(sample, fold, place.held_out)

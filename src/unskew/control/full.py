@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from unskew._options import Preset, TuneOn
 from unskew.control.aggregate import Exposures
-from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
+from unskew.control.click_fit import PRESETS, ClickFit, Shared, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.forest_ranker import Forest
 from unskew.control.known_examination import Examination, known_examination
@@ -97,9 +97,10 @@ class FullControlFunction(Method):
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._check_settings(log)
         log_of, ready = self.__dict__.pop("_ready", (None, None))
-        terms, known, found = self._what_is_known(log)
+        shared: Shared = self.__dict__.pop("_shared", {})
+        terms, known, found = self._what_is_known(log, shared)
         started = time.perf_counter()
-        fit_to = partial(self._fit_clicks, log, terms, known)
+        fit_to = partial(self._fit_clicks, log, terms, known, shared)
         plain = log_of is log and terms is None and known is None
         fit = self.clicks_ = ready if plain and ready is not None else fit_to()
         seconds = time.perf_counter() - started
@@ -125,6 +126,11 @@ class FullControlFunction(Method):
         self._ready = log, fit
         return self
 
+    def share(self, groundwork: Shared) -> Self:
+        """For the next fit: take what other fits to the same log have in common with it, and leave the rest there."""
+        self._shared = groundwork
+        return self
+
     def _net(self, log: ClickLog, fit: ClickFit, fit_to: Any) -> tuple[Any, list[Candidate]]:
         from unskew.control.neural_clicks import fit_net_clicks
 
@@ -146,7 +152,12 @@ class FullControlFunction(Method):
         )
 
     def _fit_clicks(
-        self, log: ClickLog, terms: TermMaker | None, known: Floats | None, table: Exposures | None = None
+        self,
+        log: ClickLog,
+        terms: TermMaker | None,
+        known: Floats | None,
+        shared: Shared,
+        table: Exposures | None = None,
     ) -> ClickFit:
         # Its products are small: threads of BLAS would only spin where trees could grow.
         with threadpool_limits(1, user_api="blas"):
@@ -159,9 +170,10 @@ class FullControlFunction(Method):
                 settings=PRESETS[self.preset],
                 seed=self.random_state,
                 threads=threads_of(self.n_jobs),
+                shared=shared if table is None else None,
             )
 
-    def _what_is_known(self, log: ClickLog) -> tuple[TermMaker | None, Floats | None, dict[str, Any]]:
+    def _what_is_known(self, log: ClickLog, shared: Shared) -> tuple[TermMaker | None, Floats | None, dict[str, Any]]:
         """What makes the control columns, the examination, and what the referee said, where it was asked for them."""
         self.__dict__.pop("verdict_", None)
         asked, found = {name: getattr(self, name) for name in ("terms", "transformation", "examination")}, {}
@@ -174,6 +186,7 @@ class FullControlFunction(Method):
                 preset=self.preset,
                 seed=self.random_state,
                 n_jobs=self.n_jobs,
+                shared=shared,
             )
             self.verdict_ = verdict
             found = {"referee": verdict.to_dict()}

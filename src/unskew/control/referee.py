@@ -19,7 +19,7 @@ from unskew._options import Preset
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
 from unskew.control.caution import Caution
-from unskew.control.click_fit import PRESETS, ClickFit, TooFewQueriesError, click_table, fit_clicks
+from unskew.control.click_fit import PRESETS, ClickFit, Shared, TooFewQueriesError, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.confounded import bounded, taken_examination
 from unskew.control.evidence import Budget, Specification, compare, interval
@@ -91,6 +91,7 @@ def judge_log(
     settings: TreeSettings | None = None,
     seed: int = 0,
     threads: int = 0,
+    shared: Shared | None = None,
 ) -> Verdict:
     """Compare the specifications on a log and say what to use.
 
@@ -98,14 +99,29 @@ def judge_log(
     terms : which control terms to try: any of "T", "shift" and "phi".
     transformations : tried for "phi"; h bends, so that "T" needs only one of them.
     placebo : permute the residuals over the rows, so that the terms cannot mean anything.
+    shared : the groundwork of this log, where other fits to it have left some.
     """
+    shared = {} if shared is None else shared
     budget = Budget() if budget is None else budget
     wanted = PRESETS["default"] if settings is None else settings
     settings = replace(wanted, rounds=min(wanted.rounds, budget.rounds))
     known = known_examination(examination, log.longest_list)
     whole = click_table(log)
     table = _within(whole, budget, seed)
-    fit, plain = _with_and_without(log, table, known, settings, budget, seed, threads)
+    fit, plain = (
+        fit_clicks(
+            log,
+            table=table,
+            position=position,
+            examination=known if position else None,
+            folds=budget.folds,
+            settings=settings,
+            seed=seed,
+            threads=threads,
+            shared=shared,
+        )
+        for position in (True, False)
+    )
     scores, stacks = _held_out(fit)
     without = QueryClicks.of(plain.used).log_likelihood(_held_out(plain)[0])
     gain = QueryClicks.of(fit.used).log_likelihood(scores) - without
@@ -130,6 +146,7 @@ def judge_log(
             settings=wanted,
             seed=seed,
             threads=threads,
+            shared=shared,
         )
     same = table is whole and settings == wanted
     return _verdict(
@@ -144,6 +161,7 @@ def recommend(
     preset: Preset = "default",
     seed: int = 0,
     n_jobs: int | None = None,
+    shared: Shared | None = None,
 ) -> Verdict:
     """The method to use on this log: `full-cfc`, with control terms if they add something, or `naive`.
 
@@ -158,7 +176,9 @@ def recommend(
     threads = 0 if n_jobs is None or n_jobs < 1 else n_jobs
     try:
         with threadpool_limits(1, user_api="blas"):  # as in full-cfc
-            return judge_log(log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads)
+            return judge_log(
+                log, examination=examination, settings=PRESETS[preset], seed=seed, threads=threads, shared=shared
+            )
     except TooFewQueriesError as error:
         if examination is not None:
             raise
@@ -181,33 +201,6 @@ def _nothing_told(log: ClickLog, why: str) -> Verdict:
         clicks=float(log.n_clicks),
         budget=Budget(),
     )
-
-
-def _with_and_without(
-    log: ClickLog,
-    table: Exposures,
-    known: Floats | None,
-    settings: TreeSettings,
-    budget: Budget,
-    seed: int,
-    threads: int,
-) -> list[ClickFit]:
-    """The click model with a position effect (or the known examination), and the one that sees all positions alike."""
-    shared: dict[str, Any] = {}
-    return [
-        fit_clicks(
-            log,
-            table=table,
-            position=position,
-            examination=known if position else None,
-            folds=budget.folds,
-            settings=settings,
-            seed=seed,
-            threads=threads,
-            shared=shared,
-        )
-        for position in (True, False)
-    ]
 
 
 def _within(table: Exposures, budget: Budget, seed: int) -> Exposures:

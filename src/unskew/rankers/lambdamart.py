@@ -18,7 +18,7 @@ from unskew._segments import IntArray
 from unskew.data.design import DesignMatrix
 from unskew.errors import DataError, NotFittedError, check_choice
 from unskew.rankers.base import Judge, RankerState
-from unskew.rankers.binned import BLOCK, binned
+from unskew.rankers.binned import BLOCK, binned, histograms
 from unskew.rankers.race import Finish, Race, race_of
 from unskew.rankers.trees import StageWatch, check_lists, several, stages_of
 
@@ -246,7 +246,7 @@ class LambdaMART(BaseEstimator):
             "seed": self.random_state,
             "num_threads": self._threads,
             "deterministic": True,
-            "force_row_wise": True,
+            **histograms(self._threads),
             "verbosity": verbosity,  # LightGBM tells its position effect to the debug log (2) and nobody else
         }
         if self.separate_terms and design.n_terms:
