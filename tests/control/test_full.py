@@ -13,6 +13,7 @@ import unskew
 from unskew._segments import offsets_of, ranks_within, segment_of
 from unskew.control.click_fit import fit_clicks
 from unskew.control.click_model import QueryClicks
+from unskew.control.expected_place import fit_expected_place
 from unskew.control.full import FullControlFunction
 from unskew.control.known_examination import known_examination
 from unskew.control.position_effect import position_curve
@@ -176,6 +177,29 @@ def test_a_model_made_ready_counts_for_its_own_log_only() -> None:
         assert (model.clicks_ is ready) == (log is _log())
         assert not hasattr(model, "_ready")
     np.testing.assert_array_equal(model.predict(other.data), fresh.predict(other.data))
+
+
+@pytest.mark.parametrize("settings", [{}, {"terms": "shift"}, {"examination": 1 / np.arange(1, 13)}])
+def test_shared_groundwork_is_made_once_a_log_and_changes_nothing(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        made.append(1)
+        return fit_expected_place(*args, **options)
+
+    # The same placements with other features must not be taken for the same log.
+    log, alone = _log(), FullControlFunction(n_jobs=1, **settings).fit(_log())
+    other = replace(log, data=RankingData.from_arrays(log.data.features[:, ::-1].copy(), sizes=log.data.sizes))
+    monkeypatch.setattr("unskew.control.click_fit.fit_expected_place", counted)
+    shared: Any = {}
+    for one, so_far in ((log, 1), (log, 1), (other, 2)):
+        model = FullControlFunction(n_jobs=1, **settings).share(shared).fit(one)
+        assert len(made) == so_far
+        if one is log:
+            np.testing.assert_array_equal(model.predict(log.data), alone.predict(log.data))
+    assert not hasattr(model, "_shared")
 
 
 def test_the_forest_is_the_weighted_mean_of_the_fold_models() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import lightgbm as lgb
 import numpy as np
@@ -112,15 +113,16 @@ class ClickFit:
 class Groundwork:
     """What click models of one log have in common, whatever their specification; seconds : what it took.
 
-    data : the features of the table's rows, binned; place : m(x).
+    features : what it was made from; data : those of the table's rows, binned; place : m(x).
     """
 
+    features: npt.NDArray[np.float32]
     data: lgb.Dataset
     place: ExpectedPlace
     seconds: float
 
 
-# The groundwork of one log, by the queries, the folds and the seed that it was made with.
+# Groundwork that fits leave for each other, by the placements, the folds and the seed that it was made with.
 Shared = dict[tuple[bytes, int, int], Groundwork]
 
 
@@ -134,14 +136,15 @@ def _groundwork(
     threads: int,
     shared: Shared | None,
 ) -> Groundwork:
-    """Bin the features and fit m(x), or take what an earlier fit to the same queries left."""
+    """Bin the features and fit m(x), or take what an earlier fit to the same placements left."""
     shared = {} if shared is None else shared
-    key = table.query.tobytes(), int(fold.max()), seed
-    if key not in shared:
+    placements = blake2b(b"".join(part.tobytes() for part in (table.offsets, table.row, table.position, table.shown)))
+    key = placements.digest(), int(fold.max()), seed
+    if key not in shared or shared[key].features is not features:
         started = time.perf_counter()
         data = binned(DesignMatrix(features, table.row), threads=threads)
         place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
-        shared[key] = Groundwork(data, place, time.perf_counter() - started)
+        shared[key] = Groundwork(features, data, place, time.perf_counter() - started)
     return shared[key]
 
 
@@ -178,7 +181,7 @@ def fit_clicks(
 
     examination : (positions,) chances of a look, where they are known; the position effect is then not estimated.
     terms : makes the control columns of the table's rows; h is a weighted sum of them.
-    shared : where fits to one log find the groundwork of earlier ones, and leave their own.
+    shared : where fits find the groundwork of earlier ones to the same log, and leave their own.
     """
     table = click_table(log) if table is None else table
     settings = PRESETS["default"] if settings is None else settings
