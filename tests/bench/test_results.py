@@ -332,6 +332,21 @@ def test_nets_have_a_chapter_beside_the_trees_until_both_are_run_together(tmp_pa
     assert [path.name for path in kept.iterdir()] == ["rq1-made_up.json"]
 
 
+def test_chapters_of_earlier_editions_say_so_and_never_replace_newer_ones(tmp_path: Path) -> None:
+    new = chapter_of(rq1(tmp_path / "a"))
+    old = replace(new, run={name: value for name, value in new.run.items() if name != "edition"})
+    assert "edition 1" not in results_page([new])
+    page = results_page([old, replace(new, data="other")])
+    assert "### rq1 (edition 1) on made up" in page
+    assert "### rq1 on other" in page
+    assert re.search(r"Editions: 1, .*; \d+, ", page)
+    assert len(re.findall(r"closes most .* \(edition 1\)\.", page)) == len(old.headlines)
+    keep([old], tmp_path / "kept")
+    assert [chapter.edition for chapter in keep([new], tmp_path / "kept")] == [""]
+    with pytest.raises(OutputError, match="cannot take its place"):
+        keep([old], tmp_path / "kept")
+
+
 @pytest.mark.parametrize(
     "given",
     [{"rankers": ("lambdamart",)}, {"rankers": ("dnn",)}, {"preset": "smoke", "rankers": ("lambdamart", "dnn")}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
 import random
@@ -19,12 +20,14 @@ from unskew.bench import run as running
 from unskew.bench import store as storing
 from unskew.bench import work
 from unskew.bench.collection import Source, read_collection
+from unskew.bench.editions import EDITION
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import document
 from unskew.bench.lock import LOCK, locked
 from unskew.bench.outcomes import open_run
 from unskew.bench.plan import Request, make_plan
 from unskew.bench.pool import Pool
+from unskew.bench.results_chapter import chapter_of
 from unskew.bench.run import Progress, RunSummary, default_source, run
 from unskew.bench.schedule import Clock, Schedule, cost
 from unskew.bench.store import Store
@@ -142,6 +145,20 @@ def test_a_torn_unit_is_done_again(tmp_path: Path) -> None:
     go(tmp_path)
     next((tmp_path / "units").glob("naive*.json")).unlink()
     assert go(tmp_path).made == 1
+
+
+def test_units_of_an_earlier_edition_are_shown_but_done_again(tmp_path: Path) -> None:
+    go(tmp_path)
+    path = next((tmp_path / "units").glob("naive*.json"))
+    record = json.loads(path.read_text())
+    assert record.pop("edition") == EDITION
+    path.write_text(json.dumps(record))
+    (old,) = open_run(tmp_path)
+    assert old.missing == 0
+    assert chapter_of(old).edition == "edition 1"
+    again = go(tmp_path)
+    assert (again.made, again.kept) == (1, 3)
+    assert chapter_of(open_run(tmp_path)[0]).edition == ""
 
 
 @pytest.mark.parametrize("damage", [("parquet", b"PAR1"), ("parquet", None), ("json", b'{"unit": {'), ("json", b"[]")])

@@ -14,6 +14,7 @@ import pytest
 
 import unskew
 from unskew._segments import positions_in
+from unskew.bench.editions import EDITION
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.errors import DataError, FeatureError, GradeError, SettingError
@@ -296,3 +297,8 @@ def test_another_processor_sees_the_same_clicks(processor: str) -> None:
     environment = {**os.environ, "OPENBLAS_CORETYPE": processor, "NPY_DISABLE_CPU_FEATURES": " ".join(newer)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == _digest_of_a_log()
+
+
+def test_logs_are_those_of_this_edition() -> None:
+    """A change in how logs are drawn moves every number of every study: it begins a new edition (bench/editions.py)."""
+    assert (EDITION, _digest_of_a_log()[:16]) == (2, "bf9a718ed28cc7c0")

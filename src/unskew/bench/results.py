@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from unskew.bench.claims import SIDES, Finding
 from unskew.bench.claims_list import CLAIMS
+from unskew.bench.editions import EDITIONS, edition_of
 from unskew.bench.experiments import EXPERIMENTS, RANKERS
 from unskew.bench.outcomes import Outcome
 from unskew.bench.results_advice import advice
@@ -80,7 +81,9 @@ def _short(chapters: Sequence[Chapter], found: Sequence[Finding]) -> list[str]:
                 f"- {title}: {len(mine)} looked at; {count['holds']} hold, {count['does not hold']} do not, "
                 f"{count['cannot be told']} cannot be told from these data."
             )
-    lines += [line for chapter in chapters for line in chapter.headlines]
+    for chapter in chapters:
+        of = f" ({chapter.edition})" if chapter.edition else ""
+        lines += [f"{line.removesuffix('.')}{of}." for line in chapter.headlines]
     smoke = any(chapter.run["preset"] == "smoke" for chapter in chapters)
     warning = ["These are smoke runs: they show that everything works, their numbers mean nothing."] if smoke else []
     return [*warning, "\n".join(lines)]
@@ -91,15 +94,17 @@ def _short(chapters: Sequence[Chapter], found: Sequence[Finding]) -> list[str]:
 
 def _runs(chapters: Sequence[Chapter]) -> str:
     lines = [
-        "| experiment | data | rankers | preset | folds | seeds | units | missing |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| experiment | data | rankers | preset | folds | seeds | units | missing | edition |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for chapter in chapters:
         run = chapter.run
         rankers, seeds = ", ".join(run.get("rankers", ())), _span(run["seeds"])
-        facts = (run["preset"], run["folds"], seeds, run["units"], run["missing"])
+        facts = (run["preset"], run["folds"], seeds, run["units"], run["missing"], edition_of(run))
         lines.append(f"| {' | '.join(map(str, (chapter.experiment, chapter.data, rankers, *facts)))} |")
     made_with = sorted({chapter.run["versions"] for chapter in chapters if chapter.run["versions"]})
+    there = sorted({edition_of(chapter.run) for chapter in chapters})
+    lines += ["", "Editions: " + "; ".join(f"{number}, {EDITIONS[number]}" for number in there) + "."]
     lines += ["", "Made with " + "; ".join(made_with) + "."] if made_with else []
     return "\n".join(lines)
 
@@ -147,7 +152,8 @@ def _section(data: str, chapters: Sequence[Chapter]) -> Iterator[str]:
             seen[chapter.experiment, chapter.part] += 1
             again = seen[chapter.experiment, chapter.part]
             name = chapter.experiment if again == 1 else f"{chapter.experiment}, run {again}"
-            name += f" ({chapter.part})" if chapter.part else ""
+            notes = ", ".join(filter(None, (chapter.part, chapter.edition)))
+            name += f" ({notes})" if notes else ""
             yield f"### {name} on {data}: {chapter.asks}"
             yield from chapter.tables or ["Nothing was measured: none of its units is done."]
             yield from _verdicts(chapter)

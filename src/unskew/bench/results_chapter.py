@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from unskew._files import atomic_path
 from unskew.bench.claims import Finding, findings, unanswered
+from unskew.bench.editions import EDITION, edition_of
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import markdown
 from unskew.bench.grids import grids, percent
@@ -32,7 +33,7 @@ _TIMED = ("rq1",)
 class Chapter:
     """Everything the page says about one experiment on one data set; JSON-able, and no row of anybody's data.
 
-    run : what was run: preset, rankers, folds, seeds, units, missing, versions.
+    run : what was run: preset, rankers, folds, seeds, units, missing, edition, versions.
     tables : its tables as Markdown; headlines : the most important lines of them.
     compared : ranker → methods against naive, one line; unanswered : claims that could not be looked at.
     """
@@ -46,6 +47,12 @@ class Chapter:
     compared: dict[str, str]
     findings: list[Finding]
     unanswered: list[str]
+
+    @property
+    def edition(self) -> str:
+        """Words to put behind its figures if they are not of the present edition, else nothing."""
+        number = edition_of(self.run)
+        return "" if number == EDITION else f"edition {number}"
 
     @property
     def part(self) -> str:
@@ -67,6 +74,8 @@ class Chapter:
     def replaces(self, older: Chapter) -> bool:
         """Whether an older chapter of the same question and data has nothing that this one lacks."""
         fewer = set(older.run.get("rankers", ())) <= set(self.run.get("rankers", ()))
+        if edition_of(self.run) < edition_of(older.run):
+            return False
         whole = not self.run.get("missing") or bool(older.run.get("missing"))
         return fewer and whole and not (self._is_smoke and not older._is_smoke)
 
@@ -100,7 +109,7 @@ def chapter_of(outcome: Outcome) -> Chapter:
             "seeds": list(plan.seeds),
             "units": len(plan.units),
             "missing": outcome.missing,
-            "versions": _versions(outcome),
+            **_made_with(outcome),
         },
         tables=_tables(outcome, table),
         headlines=list(_HEADLINES.get(plan.experiment, _none)(outcome, table)),
@@ -218,8 +227,11 @@ _HEADLINES: Mapping[str, Callable[[Outcome, list[Row]], Iterable[str]]] = {
 }
 
 
-def _versions(outcome: Outcome) -> str:
-    done = next((unit for unit in outcome.plan.units if outcome.store.is_done(unit)), None)
-    if done is None:
-        return ""
-    return ", ".join(f"{name} {number}" for name, number in outcome.store.record(done)["versions"].items())
+def _made_with(outcome: Outcome) -> dict[str, Any]:
+    """The versions behind a run, and the earliest edition among its units."""
+    records = [outcome.store.record(unit) for unit in outcome.plan.units if outcome.store.is_done(unit)]
+    named = records[0]["versions"].items() if records else ()
+    return {
+        "edition": min(map(edition_of, records), default=EDITION),
+        "versions": ", ".join(f"{name} {number}" for name, number in named),
+    }

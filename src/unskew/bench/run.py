@@ -78,7 +78,7 @@ def run(
         store.sweep()
         for plan in plans:
             store.write_plan(plan)
-        waiting = [unit for unit in units if not store.is_done(unit)]
+        waiting = [unit for unit in units if not store.is_current(unit)]
         if waiting:
             jobs = min(cores() if jobs is None else jobs, len(waiting))
             each = threads or max(cores() // max(jobs, 1), 1)

@@ -2,8 +2,8 @@
 
 RUN/plans/EXPERIMENT@DATA.json   the units behind every number of a table
 RUN/units/KEY.parquet            the metrics of every test query
-RUN/units/KEY.json               settings, versions, times, chosen candidate, curves; written last: it is the mark
-                                 of a finished unit
+RUN/units/KEY.json               settings, versions, edition, times, chosen candidate, curves; written last: it is
+                                 the mark of a finished unit
 RUN/failures/KEY.json            units that failed, with their errors, until they succeed
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 import polars as pl
 
 from unskew._files import atomic_path
+from unskew.bench.editions import EDITION, edition_of
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.plan import Plan
 from unskew.bench.units import Unit
@@ -78,6 +79,10 @@ class Store:
             known = self._whole[unit.key] = self._unit(unit.key, "json").is_file() and self._damage(unit) is None
         return known
 
+    def is_current(self, unit: Unit) -> bool:
+        """Whether the unit is done, and nothing that moves its numbers has changed since."""
+        return self.is_done(unit) and edition_of(self.record(unit)) == EDITION
+
     def _damage(self, unit: Unit) -> str | None:
         """What is wrong with the files of a unit."""
         try:
@@ -99,6 +104,7 @@ class Store:
             "unit": unit.to_dict(),
             "seconds": result.seconds,
             "versions": versions(),
+            "edition": EDITION,
             "values": result.values,
             **result.record,
         }

@@ -1,0 +1,27 @@
+"""Editions: which state of the methods and of the simulator a number comes from.
+
+A change that moves numbers begins a new edition: a line here. Units of an earlier one are done again when their
+experiment is run again, and RESULTS.md says of every chapter which edition it is of, so that nothing is compared across
+two of them unawares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+EDITIONS: Mapping[int, str] = {
+    1: "as everything was run at first",
+    2: "simulated logs are drawn anew, their production ranker being solved exactly, and full-cfc (so default too) is "
+    "cautious under strong production rankers",
+}
+EDITION = max(EDITIONS)
+
+
+def edition_of(record: Mapping[str, Any]) -> int:
+    """The edition that a unit's record or a chapter's facts name; those without one are of the first.
+
+    >>> edition_of({}), edition_of({"edition": 2})
+    (1, 2)
+    """
+    return int(record.get("edition", 1))
