@@ -56,7 +56,7 @@ def test_fit_method_gives_back_what_was_fitted(eta: float, name: str) -> None:
     assert (found.info.name, found.method.name) == (name, name)
     assert found.verdict is not None
     assert found.verdict.method == name
-    held_out = "clicks that the method itself held out" if name == "full-cfc" else "20% of the log's queries, held out"
+    held_out = "clicks that the method itself held out" if name == "full-cfc" else "20 % of the log's queries, held out"
     assert held_out in found.chosen_on
     document = json.loads(json.dumps(plain(found.to_dict())))
     assert document["referee"]["method"] == name

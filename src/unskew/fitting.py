@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unskew._options import Preset
+from unskew._words import percent
 from unskew.control.referee import Verdict
 from unskew.data.clicks import ClickLog
 from unskew.data.holdout import HOLDOUT_SHARE, hold_out
@@ -96,7 +97,7 @@ def fit_method(
         model, validation, info = model.method_, model.validation_, resolve(model.method_.name)
     chosen_on = _chosen_on(model, validation)
     if validation is not None and not was_given:
-        chosen_on = f"{HOLDOUT_SHARE:.0%} of the log's queries, held out: {chosen_on}"
+        chosen_on = f"{percent(HOLDOUT_SHARE)} of the log's queries, held out: {chosen_on}"
     return Fitted(model, info, ranker or info.rankers[0], chosen_on, seconds, verdict)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unskew._words import percent
 from unskew.bench.claims import Finding, decided, findings
 from unskew.bench.claims_list import CLAIMS
 from unskew.bench.collection import Collection, Source
@@ -213,7 +214,7 @@ def test_the_standards_of_the_truth_study(
     never = lacking["default is in no cell below naive by more than a standard error."]
     assert never.verdict == ("cannot be told" if worse_at is None else "does not hold")
     assert "not run: eta=2" in never.evidence
-    closed = f"default closes {(default - 0.4) / 0.2:.0%} of the gap (95 % interval "
+    closed = f"default closes {percent((default - 0.4) / 0.2)} of the gap (95 % interval "
     assert closed in found[0].evidence
     won = "in 8 of 8" if default > 0.46 else "in 0 of 8"
     assert won in found[2].evidence

@@ -20,7 +20,7 @@ from unskew.bench import run as running
 from unskew.bench import store as storing
 from unskew.bench import work
 from unskew.bench.collection import Source, read_collection
-from unskew.bench.editions import EDITION
+from unskew.bench.editions import EDITION, last_moved
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import document
 from unskew.bench.lock import LOCK, locked
@@ -32,6 +32,7 @@ from unskew.bench.run import Progress, RunSummary, default_source, run
 from unskew.bench.schedule import Clock, Schedule, cost
 from unskew.bench.store import Store
 from unskew.bench.tables import rows
+from unskew.bench.units import Unit
 from unskew.data.files import write_judged
 from unskew.errors import DataError, FileFormatError, MissingExtraError, OutputError, SettingError
 from unskew.simulation.synthetic import synthetic_collection
@@ -159,6 +160,18 @@ def test_units_of_an_earlier_edition_are_shown_but_done_again(tmp_path: Path) ->
     again = go(tmp_path)
     assert (again.made, again.kept) == (1, 3)
     assert chapter_of(open_run(tmp_path)[0]).edition == ""
+
+
+def test_an_edition_concerns_the_units_whose_numbers_it_moved() -> None:
+    swaps, fixed = (plan_units("truth", setting) for setting in ("swaps", "base"))
+    assert {unit.method for unit in swaps if last_moved(unit) == 3} == {"default", "full-cfc"}
+    assert {last_moved(unit) for unit in fixed} == {2}
+
+
+def plan_units(name: str, setting: str) -> list[Unit]:
+    source = Source("synthetic:30")
+    plan = make_plan(Request(name), read_collection(source, real_log=False), source)
+    return [entry.unit for entry in plan.entries if entry.setting == setting]
 
 
 @pytest.mark.parametrize("damage", [("parquet", b"PAR1"), ("parquet", None), ("json", b'{"unit": {'), ("json", b"[]")])

@@ -83,7 +83,7 @@ def test_without_validation_a_fifth_is_held_out(folder: Path, tmp_path: Path) ->
     fitted = unskew(
         "fit", folder / "log.parquet", "--out", tmp_path / "m", "--method", "naive", "--preset", "smoke", "--jobs", 1
     )
-    assert fitted["chosen_on"].startswith("20% of the log's queries")
+    assert fitted["chosen_on"].startswith("20 % of the log's queries")
 
 
 def test_default_is_resolved_to_a_real_name(folder: Path, tmp_path: Path) -> None:

@@ -11,13 +11,16 @@ from scipy.optimize import approx_fprime, minimize
 from unskew._segments import offsets_of
 from unskew.control.additive import NormalScores, additive_scores
 from unskew.control.aggregate import aggregate
+from unskew.control.boosting import TreeSettings, cross_fit
 from unskew.control.click_model import ClickObjective, QueryClicks
 from unskew.control.conditional import fit_linear, robust_covariance
 from unskew.control.interventions import MovedItems
 from unskew.control.position_effect import PositionBasis, choose_bend, falling, position_curve
 from unskew.control.stack import cross_stack, fit_stack
 from unskew.data.clicks import ClickLog
+from unskew.data.design import DesignMatrix
 from unskew.data.ranking import RankingData
+from unskew.rankers.binned import binned
 
 
 def _clicks(rng: np.random.Generator, queries: int = 12, largest: int = 7) -> QueryClicks:
@@ -71,9 +74,38 @@ def test_objective_adds_what_is_given() -> None:
     rng = np.random.default_rng(3)
     clicks = _clicks(rng)
     given_scores, scores = rng.normal(size=(2, len(clicks.clicks)))
-    gradient, hessian = ClickObjective(clicks, given_scores)(scores)
+    gradient, hessian = ClickObjective(clicks, given_scores, np.arange(len(scores)))(scores)
     np.testing.assert_array_equal(gradient, clicks.gradient(scores + given_scores)[0])
     assert hessian.shape == scores.shape
+
+
+def test_an_item_at_several_positions_is_one_item_to_the_trees() -> None:
+    """The gradient by the item's score, against differences of the likelihood."""
+    rng = np.random.default_rng(4)
+    clicks = QueryClicks.of_counts([0, 4, 7], [3, 1, 0, 2, 1, 1, 4], [5, 6, 7, 8, 9, 5, 6])
+    starts = np.array([0, 2, 3, 4, 6])  # items of two, one and one rows; of two and one
+    objective = ClickObjective(clicks, rng.normal(size=7), starts)
+    scores, step = rng.normal(size=5), 1e-5
+    gradient, hessian = objective(scores)
+    for item in range(5):
+        up, down = (objective.log_likelihood(scores + sign * step * np.eye(5)[item]) for sign in (1, -1))
+        assert gradient[item] == pytest.approx(-(up - down) / (2 * step), abs=1e-6)
+    assert (hessian > 0).all()
+    np.testing.assert_array_equal(objective.spread(np.arange(5)), [0, 0, 1, 2, 3, 3, 4])
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_trees_grow_over_items(moving: bool) -> None:
+    """Bins and folds of the boosting hold every item once, and scores come back by row."""
+    table = aggregate(_log(5, moving=moving)).informative()
+    assert (len(table.starts) < len(table)) == moving
+    data = binned(DesignMatrix(_log(5, moving=moving).data.features, table.row[table.starts]), threads=1)
+    small = TreeSettings(rounds=3, min_rows=1, l2=0.0, extra=False, feature_fraction=1.0, bagging_fraction=1.0)
+    fold = np.arange(table.n_queries) % 2
+    fitted = cross_fit(data, table, fold, np.zeros((2, len(table))), settings=small, threads=1)
+    items = {row: set(fitted.held_out[table.row == row]) for row in table.row}
+    assert {len(scores) for scores in items.values()} == {1}
+    assert [booster.num_trees() for booster in fitted.boosters] == [len(fitted.likelihood) - 1] * 2
 
 
 def _log(seed: int, *, moving: bool, weight: bool = False) -> ClickLog:

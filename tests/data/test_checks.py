@@ -3,6 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from unskew._words import percent
 from unskew.data.checks import Check, enforce, spell
 from unskew.data.columns import LogColumns
 from unskew.data.frames import log_from_frame
@@ -85,7 +86,7 @@ def test_offending_rows_carry_their_number_in_the_table(tidy_frame):
             12,
             "clicks are at position 3",
         ),
-        ("query: clicked", (pl.int_range(pl.len()) < 3).alias("click"), 3, "3 of 4 queries (75%)"),
+        ("query: clicked", (pl.int_range(pl.len()) < 3).alias("click"), 3, "3 of 4 queries (75 %)"),
     ],
 )
 def test_warnings(tidy_frame, name, change, count, words):
@@ -126,7 +127,7 @@ def test_the_policy_is_named(tidy_frame):
     moved = validate_log(tidy_frame(sessions=4))["policy"]
     positions = tidy_frame(sessions=4).group_by("query_id", "item_id").agg(pl.col("position").n_unique())["position"]
     assert moved.count == int((positions > 1).sum())
-    assert f"{(positions > 1).mean():.0%}" in moved.message
+    assert percent((positions > 1).mean()) in moved.message
 
 
 def test_missing_features_warn_when_they_are_kept(tidy_frame):

@@ -43,6 +43,12 @@ class Cell:
         """What differs from the base case, in one line."""
         return ", ".join(f"{name}={value}" for name, value in self.changed().items()) or "base"
 
+    @property
+    def moves_items(self) -> bool:
+        """Whether an item may be shown at several positions."""
+        per_session = self.shock > 0 and self.shock_per == "session"
+        return bool(self.landmarks) or self.policy != "production" or per_session
+
     def for_oracle(self) -> Cell:
         """The cell as the oracle sees it: which features there are, and no clicks.
 

@@ -1,6 +1,6 @@
 """Editions: which state of the methods and of the simulator a number comes from.
 
-A change that moves numbers begins a new edition: a line here. Units of an earlier one are done again when their
+A change that moves numbers begins a new edition: a line here. Units whose numbers it moves are done again when their
 experiment is run again, and RESULTS.md says of every chapter which edition it is of, so that nothing is compared across
 two of them unawares.
 """
@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from unskew.bench.scales import SELF_TUNED
+from unskew.bench.units import Unit
+
 EDITIONS: Mapping[int, str] = {
     1: "as everything was run at first",
     2: "simulated logs are drawn anew, their production ranker being solved exactly, and full-cfc (so default too) is "
     "cautious under strong production rankers",
+    3: "the trees of full-cfc see an item once, wherever it stood; this moves numbers only where items were moved",
 }
 EDITION = max(EDITIONS)
 
@@ -25,3 +29,9 @@ def edition_of(record: Mapping[str, Any]) -> int:
     (1, 2)
     """
     return int(record.get("edition", 1))
+
+
+def last_moved(unit: Unit) -> int:
+    """The last edition that moved the numbers of a unit: one of that edition is as good as new."""
+    of_clicks = unit.method in SELF_TUNED or unit.kind == "referee"
+    return 3 if of_clicks and unit.cell.moves_items else 2

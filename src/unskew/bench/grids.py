@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from unskew._words import percent
 from unskew.bench.experiments import REFERENCES, knows_more
 from unskew.bench.outcomes import Outcome
 from unskew.bench.plan import Plan
@@ -174,12 +175,3 @@ def _published(row: Row | None) -> Cell:
 
 def _difference(row: Row | None) -> Cell:
     return Cell() if row is None or row["difference"] is None else Cell(f"{row['difference']:+.3f}")
-
-
-def percent(share: float) -> str:
-    """A share as whole per cent.
-
-    >>> percent(-0.123)
-    '−12 %'
-    """
-    return f"{100 * share:.0f} %".replace("-0 %", "0 %").replace("-", "−")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
+from unskew._words import percent
 from unskew.bench.outcomes import Column, Outcome
 from unskew.bench.tables import ALPHA, DRAWS
 from unskew.errors import DataError
@@ -162,7 +163,8 @@ def share_is(name: str, setting: str, *, at_least: float = 0.0, at_most: float =
                 verdict = "does not hold"
             elif len(found) >= ENOUGH_LOGS:
                 verdict = "holds" if at_least <= found.mean() <= at_most else "does not hold"
-            share = f"{found.mean():.0%} of {len(found)} logs (95 % interval {interval.low:.0%} to {interval.high:.0%})"
+            sure = f"95 % interval {percent(interval.low)} to {percent(interval.high)}"
+            share = f"{percent(found.mean())} of {len(found)} logs ({sure})"
             yield Case(f"{setting}: {name} in {share}", verdict=verdict)
 
     return look

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from unskew._words import percent
 from unskew.bench.claims import OPEN, Finding
 from unskew.bench.experiments import knows_more
-from unskew.bench.grids import percent
 from unskew.bench.looks import METRIC, versus
 from unskew.bench.outcomes import Outcome
 from unskew.bench.tables import ALPHA, Row

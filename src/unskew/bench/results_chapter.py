@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from unskew._files import atomic_path
+from unskew._words import percent
 from unskew.bench.claims import Finding, findings, unanswered
 from unskew.bench.editions import EDITION, edition_of
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import markdown
-from unskew.bench.grids import grids, percent
+from unskew.bench.grids import grids
 from unskew.bench.looks import METRIC
 from unskew.bench.outcomes import Outcome
 from unskew.bench.results_advice import compared
@@ -228,10 +229,13 @@ _HEADLINES: Mapping[str, Callable[[Outcome, list[Row]], Iterable[str]]] = {
 
 
 def _made_with(outcome: Outcome) -> dict[str, Any]:
-    """The versions behind a run, and the earliest edition among its units."""
-    records = [outcome.store.record(unit) for unit in outcome.plan.units if outcome.store.is_done(unit)]
+    """The versions behind a run, and the earliest edition among its units that are not as good as new."""
+    store = outcome.store
+    done = [unit for unit in outcome.plan.units if store.is_done(unit)]
+    records = [store.record(unit) for unit in done]
+    old = [edition_of(record) for unit, record in zip(done, records) if not store.is_current(unit)]
     named = records[0]["versions"].items() if records else ()
     return {
-        "edition": min(map(edition_of, records), default=EDITION),
+        "edition": min(old, default=EDITION),
         "versions": ", ".join(f"{name} {number}" for name, number in named),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unskew._words import percent
 from unskew.bench.looks import METRIC, Case, Look, Verdict, numbers, rankers_of, versus
 from unskew.bench.outcomes import Outcome
 from unskew.bench.tables import ALPHA
@@ -36,8 +37,8 @@ def closes_gap(method: str, setting: str, *, at_least: float) -> Look:
             verdict: Verdict = "cannot be told"
             if found.low >= at_least or found.high < at_least:
                 verdict = "holds" if found.low >= at_least else "does not hold"
-            interval = f"95 % interval {found.low:.0%} to {found.high:.0%}".replace("-", "−")
-            text = f"{ranker}, {setting}: {method} closes {found.value:.0%} of the gap ({interval})"
+            interval = f"95 % interval {percent(found.low)} to {percent(found.high)}"
+            text = f"{ranker}, {setting}: {method} closes {percent(found.value)} of the gap ({interval})"
             yield Case(text, verdict=verdict, ranker=ranker)
 
     return look

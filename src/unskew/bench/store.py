@@ -23,7 +23,7 @@ from typing import Any
 import polars as pl
 
 from unskew._files import atomic_path
-from unskew.bench.editions import EDITION, edition_of
+from unskew.bench.editions import EDITION, edition_of, last_moved
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.plan import Plan
 from unskew.bench.units import Unit
@@ -81,7 +81,7 @@ class Store:
 
     def is_current(self, unit: Unit) -> bool:
         """Whether the unit is done, and nothing that moves its numbers has changed since."""
-        return self.is_done(unit) and edition_of(self.record(unit)) == EDITION
+        return self.is_done(unit) and edition_of(self.record(unit)) >= last_moved(unit)
 
     def _damage(self, unit: Unit) -> str | None:
         """What is wrong with the files of a unit."""

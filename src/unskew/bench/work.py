@@ -196,7 +196,8 @@ def residuals(material: Material, unit: Unit) -> Result:
         "diagnostics": found.to_dict(),
     }
     times = {"log": material.seconds, "stage_one": seconds, "fit": 0.0, "test": time.perf_counter() - started}
-    return Result([], {}, {name: float(value) for name, value in values.items()}, plain(record), times)
+    measured = {name: float(value) for name, value in values.items() if np.isfinite(value)}
+    return Result([], {}, measured, plain(record), times)
 
 
 def referee(material: Material, unit: Unit, threads: int) -> Result:

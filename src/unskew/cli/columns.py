@@ -43,7 +43,7 @@ FeatureTable = Annotated[
     Path | None, _option("--features", "A second table with the features, keyed by query and item.", metavar="FILE")
 ]
 PositionBase = Annotated[int, _option("--position-base", "The number of the top position, 1 or 0.")]
-Counts = Annotated[bool, _option("--counts", "The click column counts: 7 is read as clicked in 7 sessions.")]
+Counts = Annotated[bool, _option("--counts", "The click column counts clicks, as in an aggregated log.")]
 Missing = Annotated[
     MissingValues,
     _option("--missing", "Missing features: 'refuse' them, or 'keep' them where the ranker can take them."),

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from unskew._words import percent
 from unskew.cli import app
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
 
@@ -107,6 +108,6 @@ def _table(evaluation: Any, gaps: dict[str, Any]) -> Table:
         gap = gaps.get(row["system"])
         share = "–"
         if gap is not None and gap.value is not None:
-            share = f"{gap.value:.0%} ({gap.low:.0%} to {gap.high:.0%})"
+            share = f"{percent(gap.value)} ({percent(gap.low)} to {percent(gap.high)})"
         table.add_row(row["letter"], row["system"], *(cell(row[name], row["beats"][name]) for name in _METRICS), share)
     return table

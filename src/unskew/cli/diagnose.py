@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +20,9 @@ from unskew.control.referee import Verdict
 
 COLOURS = {"fine": "green", "weak": "yellow", "bad": "bold red"}
 VERDICTS = {
-    "fine": "The paper's correction (cfc) has what it needs on this log.",
-    "weak": "The paper's correction (cfc) may help, but some of what it rests on is weak here.",
-    "bad": "The paper's correction (cfc) is not identified on this log; the referee's advice does not rest on it.",
+    "fine": "So --method cfc, the paper's correction, has what it needs on this log.",
+    "weak": "So --method cfc, the paper's correction, may help, but some of what it rests on is weak here.",
+    "bad": "So --method cfc, the paper's correction, is not identified on this log.",
 }
 
 
@@ -28,7 +30,7 @@ VERDICTS = {
 @command
 @with_log_options
 def diagnose_command(
-    log: Annotated[Path, typer.Argument(help="The click log: Parquet or CSV, one row an impression.")],
+    log: Annotated[Path, typer.Argument(help="The click log: Parquet, a folder of it, or CSV; one row an impression.")],
     columns: LogOptions,
     stage_one: Annotated[StageOneName, typer.Option(help="What explains the rank.")] = "ridge",
     rank_target: Annotated[RankTarget, typer.Option(help="Scale of the rank.")] = "global",
@@ -42,7 +44,10 @@ def diagnose_command(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Look at what the features explain of the position, what is left over, and how clicks fall with position.
+    """Say whether a correction can be trusted on this log, and which method to use.
+
+    First what the paper's correction (cfc) rests on: what the features explain of the position, and what is left over.
+    Then the referee, which compares click models on held-out clicks; what it says is what `unskew fit` goes by.
 
     Example: [bold]unskew diagnose log.parquet --figure log.png[/bold]
     """
@@ -50,6 +55,7 @@ def diagnose_command(
     from unskew.control.placebo import placebo as run_placebo
     from unskew.control.referee import recommend
     from unskew.report.figures import check_figure
+    from unskew.report.trust import amount_of_data
 
     voice = Voice(json, quiet)
     if figure is not None:
@@ -60,6 +66,11 @@ def diagnose_command(
     document = found.to_dict()
     voice.say(_findings(found))
     voice.say(_numbers(found))
+    voice.say(Text(VERDICTS[found.verdict], COLOURS[found.verdict]))
+    amount = amount_of_data(read.n_clicks, len(read.queries))
+    document["amount_of_data"] = asdict(amount)
+    if amount.level != "fine":
+        voice.say(Text(amount.text, COLOURS[amount.level]))
     if referee:
         with voice.progress("Asking the referee"):
             verdict = recommend(read, seed=seed)
@@ -77,7 +88,6 @@ def diagnose_command(
 
         save_figure(diagnostics_figure(read, found), figure)
         voice.say(f"Figure: {figure}")
-    voice.say(Text(VERDICTS[found.verdict], COLOURS[found.verdict]))
     voice.result({"log": str(log), **document})
 
 
@@ -98,12 +108,16 @@ def _specifications(verdict: Verdict) -> Table:
     for name in ("log-likelihood", "gain", "95 % interval"):
         table.add_column(name, justify="right")
     if len(verdict.specifications) > 2:
-        table.caption = "Those of control terms are wider: where none adds anything, 95 % of logs announce none."
+        table.caption = "Intervals of control terms are wider: they share one error rate of 5 % among them."
     for one in verdict.specifications:
-        gain = "" if one.against is None else "none" if one.unused else f"{one.gain:+.1f}"
+        gain = "" if one.against is None else "unused" if one.unused else f"{one.gain:+.1f}"
         interval = "" if one.against is None or one.unused else f"{one.low:+.1f} to {one.high:+.1f}"
         table.add_row(one.name, f"{one.log_likelihood:.1f}", gain, interval, style="bold" if one.found else "")
     return table
+
+
+def _test(statistic: float, p: float) -> str:
+    return f"{statistic:.1f} (p = {p:.2g})" if isfinite(p) else "not tested: too few queries"
 
 
 def _numbers(found: Diagnostics) -> Table:
@@ -114,9 +128,9 @@ def _numbers(found: Diagnostics) -> Table:
         ("within-query rank correlation", f"{found.rank_correlation:.3f}"),
         ("residual mean / sd / mean |e|", f"{residuals.mean:.4f} / {residuals.sd:.4f} / {residuals.mean_absolute:.4f}"),
         ("skewness / excess kurtosis", f"{found.skewness:.2f} / {found.excess_kurtosis:.2f}"),
-        ("Fligner–Killeen by expected rank", f"{spread.overall_statistic:.1f} (p = {spread.overall_p:.2g})"),
-        ("  the same on all items", f"{spread.pooled_statistic:.1f} (p = {spread.pooled_p:.2g})"),
-        ("Breusch–Pagan (Koenker)", f"{spread.breusch_pagan:.1f} (p = {spread.breusch_pagan_p:.2g})"),
+        ("Fligner–Killeen by expected rank", _test(spread.overall_statistic, spread.overall_p)),
+        ("  the same on all items", _test(spread.pooled_statistic, spread.pooled_p)),
+        ("Breusch–Pagan (Koenker)", _test(spread.breusch_pagan, spread.breusch_pagan_p)),
         ("features with unequal spread", f"{spread.n_rejected} of {spread.n_tested}"),
     )
     for name, value in rows:

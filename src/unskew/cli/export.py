@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from unskew._words import percent
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
 from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command, visible
@@ -63,7 +64,7 @@ def export_command(
     done = export(
         model, to, out, name=name, feature_set=feature_set, log=rows, missing=missing, parity=parity, seed=seed
     )
-    covered = "" if done.leaves_covered is None else f", {done.leaves_covered:.0%} of the leaves covered"
+    covered = "" if done.leaves_covered is None else f", {percent(done.leaves_covered)} of the leaves covered"
     # Paths are neither wrapped nor read as markup, so that they can be copied.
     voice.verbatim(f"{to} → {visible(str(done.path))}")
     for path in done.beside:

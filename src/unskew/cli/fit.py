@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unskew._options import Engine, Preset, RankerName, TuneOn
+from unskew._words import percent
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
@@ -29,13 +30,19 @@ def fit_command(
     log: Annotated[Path, typer.Argument(help="The click log: Parquet, a folder of it, or CSV; one row an impression.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the model to.")],
     columns: LogOptions,
-    method: Annotated[str, typer.Option(help="A name that `unskew methods` lists.")] = "default",
+    method: Annotated[
+        str, typer.Option(help="A name that `unskew methods` lists; on Dask cfc takes default's place.")
+    ] = "default",
     ranker: Annotated[RankerName | None, typer.Option(help="What learns the score.")] = None,
-    valid: Annotated[Path | None, typer.Option(help="A second log to choose settings on.")] = None,
+    valid: Annotated[
+        Path | None,
+        typer.Option(help="A second log to choose settings on; default and full-cfc hold out clicks themselves."),
+    ] = None,
     judged: Annotated[str | None, typer.Option(help="Judged data to choose settings on, instead of a log.")] = None,
     preset: Annotated[Preset, typer.Option(help="Settings of the ranker.")] = "default",
     tune_on: Annotated[
-        TuneOn | None, typer.Option(help="Choose settings on grades, clicks or debiased clicks.")
+        TuneOn | None,
+        typer.Option(help="Choose settings on grades, clicks or debiased clicks; auto: on grades where there are any."),
     ] = None,
     stage_one: Annotated[
         str | None, typer.Option(help="cfc: what explains the rank: ridge, logistic, svm or xgboost.")
@@ -47,7 +54,7 @@ def fit_command(
     terms: Annotated[
         str | None,
         typer.Option(
-            help="full-cfc: control terms beside the position effect: T, phi, shift, or auto to ask the referee."
+            help="full-cfc: control terms beside the position effect: T, phi, shift, auto (ask the referee); else none."
         ),
     ] = None,
     examination: Annotated[
@@ -160,6 +167,12 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
     if caution:
         voice.say(caution)
+    from unskew.report.trust import amount_of_data
+
+    data = fitted.method.fingerprint_
+    amount = amount_of_data(data["clicks"], data["queries"])
+    if amount.level != "fine":
+        voice.say(Text(amount.text, "yellow"))
 
 
 def _candidates(fitted: Fitted) -> Table:
@@ -182,7 +195,7 @@ def _curve(fitted: Fitted) -> Table:
     bias = fitted.method.bias_
     assert bias is not None
     table = Table(title="Examination", box=None, pad_edge=False, header_style="dim")
-    for name in ("position", "examined", *([f"{bias.confidence:.0%} interval"] if bias.low is not None else [])):
+    for name in ("position", "examined", *([f"{percent(bias.confidence)} interval"] if bias.low is not None else [])):
         table.add_column(name, justify="right")
     for i, position in enumerate(bias.position):
         if position in (bias.position[0], *SHOWN_POSITIONS):

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unskew._options import LoggingPolicy, MissingValues, ShockScope
+from unskew._words import percent
 from unskew.cli import app
 from unskew.cli.columns import JudgedItem, JudgedQuery, JudgedRelevance, named
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
@@ -171,7 +172,7 @@ def _table(files: Files) -> Table:
             table.add_row(name, *(f"{facts[name]:,}" if name in facts else "" for facts in parts.values()))
     table.add_row(
         "click density",
-        *(f"{facts['click_density']:.2%}" if "click_density" in facts else "" for facts in parts.values()),
+        *(percent(facts["click_density"], 2) if "click_density" in facts else "" for facts in parts.values()),
     )
     lengths = [facts["list_length"] for facts in parts.values()]
     table.add_row("list length", *(f"{one['shortest']}–{one['longest']}, median {one['median']:g}" for one in lengths))

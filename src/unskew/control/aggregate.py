@@ -60,6 +60,11 @@ class Exposures:
     def log_shown(self) -> Floats:
         return np.log(self.shown)
 
+    @cached_property
+    def starts(self) -> IntArray:
+        """(m,) where the rows of each distinct row of the data begin: those of one item follow each other."""
+        return np.flatnonzero(np.r_[True, np.diff(self.row) != 0])
+
     def take(self, wanted: IntArray) -> Exposures:
         """The wanted segments, in the order given."""
         rows, offsets = gather_segments(self.offsets, wanted)

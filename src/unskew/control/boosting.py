@@ -102,7 +102,7 @@ def cross_fit(
 ) -> CrossFit:
     """Boost the click model in every fold at once and stop where the held-out likelihood of all folds is best.
 
-    data : the features of the table's rows, binned.
+    data : the features of the table's items (its distinct rows of the data), binned.
     fold : (queries,) the fold that does not see the query.
     given : (folds, n) scores that are added in each fold's model: its position effect, its control terms.
     """
@@ -112,18 +112,18 @@ def cross_fit(
         for k in range(count)
     ]
     path = [sum(one.likelihood() for one in folds)]
-    best, kept, trees = 0, [one.held_out for one in folds], [0] * count
+    best, kept, trees = 0, [one.scores for one in folds], [0] * count
     for number in range(1, settings.rounds + 1):
         for one in folds:
             one.grow()
         path.append(sum(one.likelihood() for one in folds))
         if path[-1] > path[best]:
-            best, kept, trees = number, [one.held_out for one in folds], [one.booster.num_trees() for one in folds]
+            best, kept, trees = number, [one.scores for one in folds], [one.booster.num_trees() for one in folds]
         elif number - best >= settings.patience:
             break
     held_out = np.zeros(len(table))
     for one, scores in zip(folds, kept):
-        held_out[one.unseen] = scores
+        held_out[one.unseen] = one.held_out.spread(scores)
     return CrossFit([one.booster for one in folds], trees, best, held_out, np.array(path))
 
 
@@ -131,15 +131,15 @@ def cross_fit(
 class _Fold:
     """A fold's booster over the queries it sees, and its scores of the others.
 
-    unseen : rows of the table; clicks, given : of the held-out part; held_out : its scores.
+    seen, held_out : the objective on either part; unseen : rows of the table that are held out.
+    scores : of the held-out items.
     """
 
     booster: lgb.Booster
-    objective: ClickObjective
+    seen: ClickObjective
+    held_out: ClickObjective
     unseen: IntArray
-    clicks: QueryClicks
-    given: Floats
-    held_out: Floats
+    scores: Floats
 
     @classmethod
     def of(
@@ -150,31 +150,32 @@ class _Fold:
         given: Floats,
         parameters: dict[str, Any],
     ) -> _Fold:
-        seen_queries, hidden_queries = np.flatnonzero(~hidden), np.flatnonzero(hidden)
-        seen, _ = gather_segments(table.offsets, seen_queries)
-        unseen, _ = gather_segments(table.offsets, hidden_queries)
-        booster = lgb.Booster(parameters, data.subset(seen).construct())  # type: ignore[arg-type]
-        booster.add_valid(data.subset(unseen).construct(), "held out")  # type: ignore[arg-type]
-        return cls(
-            booster,
-            ClickObjective(QueryClicks.of(table.take(seen_queries)), given[seen]),
-            unseen,
-            QueryClicks.of(table.take(hidden_queries)),
-            given[unseen],
-            np.zeros(len(unseen)),
+        (seen, _, items), (held_out, unseen, others) = (
+            _objective(table, np.flatnonzero(queries), given) for queries in (~hidden, hidden)
         )
+        booster = lgb.Booster(parameters, data.subset(items).construct())  # type: ignore[arg-type]
+        booster.add_valid(data.subset(others).construct(), "held out")  # type: ignore[arg-type]
+        return cls(booster, seen, held_out, unseen, np.zeros(len(others)))
 
     def grow(self) -> None:
         """One more tree."""
-        self.booster.update(fobj=self.objective)
-        self.held_out = _running_scores(self.booster)
+        self.booster.update(fobj=self.seen)
+        self.scores = _running_scores(self.booster)
 
     def likelihood(self) -> float:
-        return float(self.clicks.log_likelihood(self.held_out + self.given).sum())
+        return self.held_out.log_likelihood(self.scores)
+
+
+def _objective(table: Exposures, queries: IntArray, given: Floats) -> tuple[ClickObjective, IntArray, IntArray]:
+    """The objective on some queries, their rows in the table, and their items in the binned data."""
+    rows, _ = gather_segments(table.offsets, queries)
+    part = table.take(queries)
+    item = np.searchsorted(table.starts, rows[part.starts])
+    return ClickObjective(QueryClicks.of(part), given[rows], part.starts), rows, item
 
 
 def _running_scores(booster: lgb.Booster) -> Floats:
-    """Scores of the held-out part: LightGBM hands them to metrics; keeping them saves a pass over all trees."""
+    """Scores of the held-out items: LightGBM hands them to metrics; keeping them saves a pass over all trees."""
     kept: list[Floats] = []
 
     def keep(scores: Floats, _: object) -> tuple[str, float, bool]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import segment_mean
+from unskew._words import percent
 from unskew.control.aggregate import Exposures
 from unskew.control.click_model import QueryClicks
 from unskew.control.interventions import MovedItems
@@ -105,5 +106,5 @@ def caution_words(agreement: float | None, left: float | None) -> str:
     return (
         f"Relevance may well follow the production ranker's own order (correlation {agreement:.2f}), so that little "
         "tells it from position. Correcting too much costs more there than too little, and "
-        f"{left:.0%} of the position effect is left to relevance. A few shuffled results would tell."
-    ).replace("%", " %")
+        f"{percent(left)} of the position effect is left to relevance. A few shuffled results would tell."
+    )

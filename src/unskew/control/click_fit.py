@@ -113,7 +113,7 @@ class ClickFit:
 class Groundwork:
     """What click models of one log have in common, whatever their specification; seconds : what it took.
 
-    features : what it was made from; data : those of the table's rows, binned; place : m(x).
+    features : what it was made from; data : those of the table's items, binned; place : m(x).
     """
 
     features: npt.NDArray[np.float32]
@@ -142,7 +142,7 @@ def _groundwork(
     key = placements.digest(), int(fold.max()), seed
     if key not in shared or shared[key].features is not features:
         started = time.perf_counter()
-        data = binned(DesignMatrix(features, table.row), threads=threads)
+        data = binned(DesignMatrix(features, table.row[table.starts]), threads=threads)
         place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
         shared[key] = Groundwork(features, data, place, time.perf_counter() - started)
     return shared[key]

@@ -97,11 +97,28 @@ class QueryClicks:
 
 
 class ClickObjective:
-    """LightGBM's objective: the click model with `given` scores (position effect, control terms) added to the trees."""
+    """LightGBM's objective: the click model with `given` scores (position effect, control terms) added to the trees.
 
-    def __init__(self, clicks: QueryClicks, given: Floats) -> None:
+    Trees see an item once, wherever it stood: a score of theirs counts for all rows of the item, and the item's
+    gradient and hessian are the sums over them.
+
+    given : (n,) by row of the clicks; starts : (m,) where each item's rows begin.
+    """
+
+    def __init__(self, clicks: QueryClicks, given: Floats, starts: IntArray) -> None:
         self.clicks = clicks
         self.given = given
+        self.starts = starts
+        self.count = np.diff(np.r_[starts, len(given)])
+
+    def spread(self, scores: npt.NDArray[Any]) -> Floats:
+        """(n,) the items' scores (m,) by row."""
+        return np.repeat(scores, self.count)
 
     def __call__(self, scores: npt.NDArray[Any], data: object = None) -> tuple[Floats, Floats]:
-        return self.clicks.gradient(scores + self.given)
+        gradient, hessian = self.clicks.gradient(self.spread(scores) + self.given)
+        return np.add.reduceat(gradient, self.starts), np.add.reduceat(hessian, self.starts)
+
+    def log_likelihood(self, scores: npt.NDArray[Any]) -> float:
+        """Of all clicks, given the items' scores."""
+        return float(self.clicks.log_likelihood(self.spread(scores) + self.given).sum())

@@ -11,6 +11,7 @@ from scipy import stats
 
 from unskew._options import RankTarget
 from unskew._segments import FloatArray, IntArray, offsets_of, ranks_within, segment_mean
+from unskew._words import percent
 from unskew.control.heteroskedasticity import Heteroskedasticity, spread_test
 from unskew.control.placements import placements
 from unskew.control.spread_curve import SpreadCurve, spread_curve
@@ -174,9 +175,8 @@ def _findings(d: Diagnostics) -> list[Finding]:
 
 
 def _stage_one_finding(d: Diagnostics) -> Finding:
-    seen = (
-        f"the features explain {d.r2:.0%} of the rank's variance (rank correlation in a query {d.rank_correlation:.2f})"
-    )
+    inside = f"rank correlation in a query {d.rank_correlation:.2f}"
+    seen = f"the features explain {percent(d.r2)} of the rank's variance ({inside})"
     if d.r2 > 0.95:
         return Finding(
             "weak",
@@ -231,9 +231,8 @@ def _shape_finding(d: Diagnostics) -> Finding:
 
 def _variation_finding(d: Diagnostics) -> Finding:
     if d.moved_share > 0.01:
-        text = (
-            f"{d.moved_share:.0%} of the items were seen at more than one position: the position effect can be checked."
-        )
+        seen = f"{percent(d.moved_share)} of the items were seen at more than one position"
+        text = f"{seen}: the position effect can be checked."
         return Finding("fine", "variation of position", text)
     return Finding(
         "weak",
@@ -249,7 +248,7 @@ def _click_finding(d: Diagnostics) -> Finding:
     half = int(np.searchsorted(-c.rate, -top / 2))
     if top > 0 and c.rate[c.position > 1].size and np.average(c.rate[1:], weights=c.impressions[1:]) < 0.8 * top:
         place = f" and halves by position {c.position[half]}" if half < len(c.rate) else ""
-        first, last = (f"{top:.3g}", f"{low:.2g}") if c.counted else (f"{top:.1%}", f"{low:.2%}")
+        first, last = (f"{top:.3g}", f"{low:.2g}") if c.counted else (percent(top, 1), percent(low, 2))
         what = "number of clicks on an item" if c.counted else "click rate"
         text = f"The {what} falls from {first} at position {c.position[0]} to {last} at {c.position[-1]}{place}."
         return Finding("fine", "clicks by position", text)
@@ -263,8 +262,10 @@ def _click_finding(d: Diagnostics) -> Finding:
 def _gain_finding(share: float) -> Finding:
     if share > 0.5:
         text = (
-            f"The control columns take {share:.0%} of the ranker's gain; all of it is set to zero at inference, so "
-            "much of what was learnt is thrown away. Compare with centred=True, separate=True."
+            f"The control columns take {percent(share)} of the ranker's gain; all of it is set to zero at inference, "
+            "so much of what was learnt is thrown away. Compare with centred=True, separate=True."
         )
         return Finding("weak", "use of the control terms", text)
-    return Finding("fine", "use of the control terms", f"The control columns take {share:.0%} of the ranker's gain.")
+    return Finding(
+        "fine", "use of the control terms", f"The control columns take {percent(share)} of the ranker's gain."
+    )

@@ -57,7 +57,7 @@ def fit_expected_place(
     seed: int = 0,
     threads: int = 0,
 ) -> ExpectedPlace:
-    """Explain the positions of the table's rows; `data` holds their features, binned."""
+    """Explain the positions of the table's rows; `data` holds their items' features, binned."""
     place = _centred(-np.log(table.position.astype(np.float64)), table)
     weights = _ridge(sample.normal, sample.table, place[sample.rows])
     linear = additive_scores(sample.scores, weights[None], features, table.row)[0]

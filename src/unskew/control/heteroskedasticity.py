@@ -30,6 +30,7 @@ class Heteroskedasticity:
 
     features : tested features; statistic, p : (tested,), p corrected by Holm; ratio : (tested,) variance of the
     residuals in the top decile group over the bottom one, larger over smaller.
+    overall_* … breusch_pagan_* : NaN where there were too few items to test.
     """
 
     features: tuple[str, ...]
@@ -70,14 +71,19 @@ class Heteroskedasticity:
             "tested": self.n_tested,
             "rejected": self.n_rejected,
             "items": self.n_items,
-            "overall": {"statistic": self.overall_statistic, "p": self.overall_p},
-            "pooled": {"statistic": self.pooled_statistic, "p": self.pooled_p},
-            "breusch_pagan": {"statistic": self.breusch_pagan, "p": self.breusch_pagan_p},
+            "overall": _test(self.overall_statistic, self.overall_p),
+            "pooled": _test(self.pooled_statistic, self.pooled_p),
+            "breusch_pagan": _test(self.breusch_pagan, self.breusch_pagan_p),
             "features": [
                 {"name": name, "statistic": s, "p": p, "variance_ratio": r}
                 for name, s, p, r in zip(self.features, self.statistic, self.p, self.ratio)
             ],
         }
+
+
+def _test(statistic: float, p: float) -> dict[str, float | None]:
+    """A test as JSON has it; nothing where there was none."""
+    return {"statistic": statistic, "p": p} if np.isfinite(p) else {"statistic": None, "p": None}
 
 
 def spread_test(
@@ -136,7 +142,9 @@ def _groups(residual: FloatArray, by: npt.NDArray) -> list[FloatArray] | None:
 
 
 def _fligner(groups: list[FloatArray]) -> tuple[float, float]:
-    if len(groups) < 2 or np.ptp(np.concatenate(groups)) == 0:
+    if len(groups) < 2:
+        return np.nan, np.nan
+    if np.ptp(np.concatenate(groups)) == 0:
         return 0.0, 1.0
     with np.errstate(all="ignore"):
         result = stats.fligner(*groups, center="median")
@@ -151,7 +159,9 @@ def _variance_ratio(groups: list[FloatArray]) -> float:
 def _breusch_pagan(features: npt.NDArray[np.float32], residual: FloatArray) -> tuple[float, float]:
     """Koenker's studentised version: n R² of the squared residuals on the features."""
     square = (residual - residual.mean()) ** 2
-    if len(square) <= features.shape[1] + 1 or np.ptp(square) == 0:
+    if len(square) <= features.shape[1] + 1:
+        return np.nan, np.nan
+    if np.ptp(square) == 0:
         return 0.0, 1.0
     fit = Ridge().solve(gram_statistics(features, None, square, np.ones(len(square)), 0.0, len(square)))
     left = square - fit.predict(features)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew._words import percent
 from unskew.control.click_fit import ClickFit
 from unskew.control.evidence import Specification
 from unskew.control.interventions import FAR, Interventions
@@ -76,7 +77,7 @@ def _examined(fit: ClickFit) -> str:
         return (
             f"position {at} is examined {min(share, 99):.0f} times as often as {top}{' or more' if share > 99 else ''}"
         )
-    return f"position {at} is examined {share:.0%} as often as {top}"
+    return f"position {at} is examined {percent(share)} as often as {top}"
 
 
 def use_words(method: str, settings: Mapping[str, Any], *, of_moved: bool) -> str:

@@ -35,7 +35,7 @@ def read_baidu_clicks(
     >>> pl.DataFrame({"query_id": ["q"], "url_md5": [["a", "b"]], "position": [[1, 2]], "click": [[0, 1]],
     ...               "bm25": [[0.5, 0.25]]}).write_parquet(path)
     >>> read_baidu_clicks(path)
-    ClickLog(1 sessions of 1 queries, 2 impressions, 1 clicks = 50.00%)
+    ClickLog(1 sessions of 1 queries, 2 impressions, 1 clicks = 50.00 %)
     """
     frame, names = _items(paths, features, needed=("query_id", "url_md5", "position", "click"))
     return log_from_frame(frame, features=names, missing=missing)

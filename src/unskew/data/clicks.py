@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from unskew._segments import IntArray, gather_segments, segment_of, segment_sum
+from unskew._words import percent
 from unskew.data.ranking import RankingData, as_indices
 from unskew.errors import LogError
 
@@ -212,7 +213,11 @@ class ClickLog:
         return replace(self, data=data)
 
     def __repr__(self) -> str:
-        rate = f" = {self.n_clicks / max(self.n_impressions, 1):.2%}" if self.click.max(initial=0) <= 1 else ", counted"
+        rate = (
+            f" = {percent(self.n_clicks / max(self.n_impressions, 1), 2)}"
+            if self.click.max(initial=0) <= 1
+            else ", counted"
+        )
         return (
             f"ClickLog({self.n_sessions:,} sessions of {len(self.queries):,} queries, {self.n_impressions:,} "
             f"impressions, {self.n_clicks:,} clicks{rate})"

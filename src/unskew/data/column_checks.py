@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from unskew._words import percent
 from unskew.data.checks import BoolArray, Check, Rows, plural
 from unskew.data.columns import IDS, LogColumns, as_ids, closest, is_number, numbers
 from unskew.data.ranking import MAX_GRADE_LIMIT
@@ -165,7 +166,7 @@ def _some_clicks(values: npt.NDArray, columns: LogColumns) -> Check:
         hint = "Does the log leave out what was shown and not clicked, or is the click column the wrong one?"
         return Check("click: some", "WARN", message, clicked, hint=hint)
     share = clicked / len(values)
-    return Check("click: some", "PASS", f"{plural(clicked, 'impression')} clicked, {share:.2%}", clicked)
+    return Check("click: some", "PASS", f"{plural(clicked, 'impression')} clicked, {percent(share, 2)}", clicked)
 
 
 COUNTS_TIMES_WEIGHTS = "Clicks are counts and rows have weights: seven clicks of weight 100 are taken for 700 clicks."
@@ -187,6 +188,12 @@ def number_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
             if name == "weight" and columns.counts and (numbers(raw["click"]) > 1).any() and np.ptp(values) > 0:
                 hint = "If the weights are numbers of impressions, leave the column out with {weight=None}."
                 yield Check("weight: counts", "WARN", COUNTS_TIMES_WEIGHTS, len(values), hint=hint)
+            if name == "weight" and columns.weight == "weight" and np.ptp(values) > 0:
+                message = f"The column 'weight' ({_range(values)}) is taken for how much an impression counts."
+                hint = (
+                    "If it is a property of the item, leave it out with {weight=None}, or rename it to learn from it."
+                )
+                yield Check("weight: meant", "WARN", message, len(values), hint=hint)
 
 
 def grade_checks(raw: pl.DataFrame, max_grade: int | None) -> Iterator[Check]:

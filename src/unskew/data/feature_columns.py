@@ -198,6 +198,16 @@ def _values(name: str, kind: str, bad: list[tuple[str, int, int]], rows: Rows, e
     return Check(name, "FAIL", message, sum(count for _, count, _ in bad), listed, hint, FeatureError)
 
 
+def changing_check(feature: str | None) -> Iterator[Check]:
+    """Features that belong to the impression (an hour, a person) rather than to the item are worth a second thought."""
+    if feature is None:
+        yield Check("features: of the item", "PASS")
+        return
+    message = f"Features change between impressions of an item ('{feature}' does): every impression is a row."
+    hint = "If such a column is no feature (a time, an id), name those that are with {features=['NAME', …]}."
+    yield Check("features: of the item", "WARN", message, hint=hint)
+
+
 def constant_check(facts: Sequence[ColumnFacts]) -> Check:
     """Features that are the same everywhere tell nothing."""
     constant = [fact for fact in facts if fact.low == fact.high or np.isnan(fact.low)]

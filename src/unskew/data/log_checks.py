@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import IntArray
+from unskew._words import percent
 from unskew.data.checks import SHOWN_ROWS, Check, plural
 from unskew.data.columns import Coded
 from unskew.data.keys import LogKeys, repeated
@@ -128,7 +129,7 @@ def _clicked_queries(keys: LogKeys) -> Check:
     clicks = np.bincount(keys.query.codes, weights=keys.click, minlength=len(keys.query))
     without = np.flatnonzero(clicks == 0)
     share = without.size / len(keys.query)
-    message = f"{without.size:,} of {plural(len(keys.query), 'query')} ({share:.0%}) have no click"
+    message = f"{without.size:,} of {plural(len(keys.query), 'query')} ({percent(share)}) have no click"
     if share <= MANY:
         return Check("query: clicked", "PASS", message, int(without.size))
     message += f" (first: query '{keys.query.values[int(without[0])]}'); nothing is learnt from them."
@@ -140,7 +141,7 @@ def _policy(keys: LogKeys) -> Check:
     low, high = _extremes(pair, keys.position, len(first))
     moved = int(np.count_nonzero(high > low))
     if moved == 0:
-        message = "deterministic: every item is always at the same position of its query"
+        message = "deterministic: every item is always at the same position of its query (diagnose says what follows)"
     else:
-        message = f"{moved / len(first):.0%} of the query-item pairs were shown at several positions"
+        message = f"{percent(moved / len(first))} of the query-item pairs were shown at several positions"
     return Check("policy", "PASS", message, moved)

@@ -10,6 +10,8 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from unskew._words import percent
+
 if TYPE_CHECKING:
     from unskew.evaluation.report import Evaluation
 
@@ -52,7 +54,7 @@ def _differences(evaluation: Evaluation, metric: str) -> Table:
             f"{found.difference:+.4f}",
             f"{found.low:+.4f} … {found.high:+.4f}",
             f"{found.effect:+.2f}",
-            f"{found.wins / found.queries:.0%}",
+            percent(found.wins / found.queries),
             f"{found.p_holm:.2g}",
         )
     return table

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from unskew._words import percent
 from unskew.control.diagnostics import click_curve
 from unskew.demo import SETTINGS, DemoResult
 from unskew.registry import DEFAULT
@@ -16,7 +17,7 @@ from unskew.report.page import Cell, Commands, Facts, Figures, Findings, Page, S
 from unskew.report.panels import Panel, arrange
 from unskew.report.run_figures import HEADLINE, gap_panel
 from unskew.report.themes import LIGHT, PAGE, Theme
-from unskew.report.words import count, gap_words, number, percent
+from unskew.report.words import count, gap_words, number
 
 _ROLES = {"naive": "clicks taken at their word", "oracle": "human grades: the ceiling"}
 

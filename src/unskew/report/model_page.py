@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew._words import percent
 from unskew.control.diagnostics import Diagnostics, Finding, diagnose
 from unskew.data.clicks import ClickLog
 from unskew.data.fingerprint import fingerprint
@@ -21,7 +22,7 @@ from unskew.report.movement import Movement, movement, origins_panel
 from unskew.report.page import Block, Cell, Commands, Facts, Figures, Findings, Page, Section, Table, Text
 from unskew.report.themes import PAGE
 from unskew.report.trust import VERDICTS, trust_findings, verdict
-from unskew.report.words import count, listed, number, percent, short
+from unskew.report.words import count, listed, number, short
 
 SHOWN_ITEMS = 8
 _SETTINGS_OF_DEFAULT = ("ranker", "preset", "tune_on")

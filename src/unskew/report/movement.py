@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import IntArray, offsets_of, ranks_within
+from unskew._words import percent
 from unskew.data.clicks import ClickLog
 from unskew.report.panels import Panel, columns, tip
 from unskew.report.themes import LIGHT, Theme
-from unskew.report.words import percent
 
 TOP = 10
 # Where an item stood before: the upper ends of the groups.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew._words import percent
 from unskew.bench.outcomes import Outcome
 from unskew.bench.tables import Row
 from unskew.bench.tables_times import times
@@ -17,7 +18,7 @@ from unskew.report.page import Block, Facts, Figures, Findings, Section
 from unskew.report.panels import Panel
 from unskew.report.run_figures import HEADLINE, gap_panel, is_sweep, setting_panels, sweep_panels, time_panel
 from unskew.report.themes import PAGE, Theme
-from unskew.report.words import count, number, percent, short
+from unskew.report.words import count, number, short
 
 Finding = tuple[str, str, str]
 # (ranker, method) → what was written beside the metrics of its units

@@ -12,9 +12,9 @@ from typing import Any
 
 import altair as alt
 
+from unskew._words import percent
 from unskew.report.panels import Panel, by_method, dashed, order_methods, tip, values
 from unskew.report.themes import LIGHT, Theme, styles_of
-from unskew.report.words import percent
 
 Row = Mapping[str, Any]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from unskew._words import percent
 from unskew.bench.experiments import experiment
 from unskew.bench.grids import Cell as GridCell
 from unskew.bench.grids import Grid, grids
@@ -18,7 +19,7 @@ from unskew.bench.tables import Row, rows
 from unskew.report.page import Block, Cell, Commands, Facts, Page, Section, Table, Text
 from unskew.report.run_evidence import evidence_section, outcome_figures
 from unskew.report.run_words import answer
-from unskew.report.words import listed, percent
+from unskew.report.words import listed
 
 
 def run_page(folder: Path) -> Page:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unskew._words import percent
 from unskew.bench.experiments import knows_more
 from unskew.report.run_figures import HEADLINE
-from unskew.report.words import count, gap_words, listed, number, percent
+from unskew.report.words import count, gap_words, listed, number
 
 Row = Mapping[str, Any]
 PAPER = "cfc"

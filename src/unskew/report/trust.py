@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unskew._words import percent
 from unskew.control.caution import caution_words
 from unskew.control.diagnostics import Diagnostics, Finding, Level
 from unskew.report.movement import Movement
-from unskew.report.words import count, percent
+from unskew.report.words import count
 
 # Findings about residuals matter to methods that correct by residuals alone.
 _RESIDUAL_METHODS = ("cfc", "cfc-s", "cfc-bc")
@@ -26,7 +27,10 @@ def trust_findings(
     manifest: Mapping[str, Any], *, diagnostics: Diagnostics | None, moved: Movement | None, same_log: bool | None
 ) -> list[Finding]:
     """Everything worth knowing before the model is used, the most serious first."""
-    found = [_clicks(manifest.get("data") or {}), _choice(manifest), _curve(manifest)]
+    data = manifest.get("data") or {}
+    found = [_choice(manifest), _curve(manifest)]
+    if data.get("clicks") is not None and data.get("queries") is not None:
+        found.insert(0, amount_of_data(data["clicks"], data["queries"]))
     if same_log is False:
         text = (
             "The log given here is not the one the model was fitted on (its checksum differs). What this page says "
@@ -48,11 +52,13 @@ def verdict(findings: Sequence[Finding]) -> Level:
     return "bad" if "bad" in levels else "weak" if "weak" in levels else "fine"
 
 
-def _clicks(data: Mapping[str, Any]) -> Finding | None:
-    clicks, queries = data.get("clicks"), data.get("queries")
-    if clicks is None or queries is None:
-        return None
-    seen = f"It learnt from {count(clicks, 'click')} on {count(queries, 'query', 'queries')}"
+def amount_of_data(clicks: float, queries: int) -> Finding:
+    """Whether there are clicks enough to learn from, whatever the method.
+
+    >>> amount_of_data(120, 40).level, amount_of_data(9_000, 800).level
+    ('bad', 'fine')
+    """
+    seen = f"The log has {count(clicks, 'click')} on {count(queries, 'query', 'queries')}"
     if clicks < FEW_CLICKS:
         return Finding("bad", "amount of data", f"{seen}. That is too little for any method; collect more.")
     if clicks < MANY_CLICKS:

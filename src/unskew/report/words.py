@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
-def percent(share: float | None, digits: int = 0) -> str:
-    """A share as people write it.
-
-    >>> percent(-0.123), percent(0.5), percent(None)
-    ('−12 %', '50 %', '–')
-    """
-    if share is None:
-        return "–"
-    text = f"{100 * share:.{digits}f}"
-    # Rounding can leave a minus in front of nothing.
-    return f"{_minus(text)} %" if float(text) != 0 else f"{abs(float(text)):.{digits}f} %"
+from unskew._words import percent, true_minus
 
 
 def number(value: float | None, form: str = ".4f") -> str:
@@ -24,11 +13,7 @@ def number(value: float | None, form: str = ".4f") -> str:
     >>> number(-1234.5, ",.1f"), number(None)
     ('−1,234.5', '–')
     """
-    return "–" if value is None or value != value else _minus(format(value, form))
-
-
-def _minus(text: str) -> str:
-    return text.replace("-", "−")
+    return "–" if value is None or value != value else true_minus(format(value, form))
 
 
 def short(name: object, length: int = 40) -> str:

@@ -45,8 +45,8 @@ class Files:
             return None
         enough = math.ceil(1000 * len(ranker.trained_on) / total) / 1000
         return (
-            f"{ranker.share:.3g} of {total:,} queries ({wanted}) are too few with items of different grades: "
-            f"the production ranker was trained on {len(ranker.trained_on)}. To choose how many, name a share of "
+            f"A share of {ranker.share:.3g} of {total:,} queries is {wanted or 'none'}, too few to learn an order "
+            f"from: the production ranker was trained on {len(ranker.trained_on)}. To choose how many, name a share of "
             f"{enough:g} or more (--production), or take data with more queries."
         )
 
