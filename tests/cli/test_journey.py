@@ -35,6 +35,7 @@ def test_the_whole_way(folder: Path) -> None:
     assert unskew("validate", folder / "log.parquet")["status"] in ("PASS", "WARN")
     found = unskew("diagnose", folder / "log.parquet")
     assert found["verdict"] in ("fine", "weak", "bad")
+    assert found["amount_of_data"]["level"] == "bad"
     assert 0 < found["stage_one"]["r2"] < 1
     files = []
     for method in ("naive", "cfc", "oracle"):
@@ -105,6 +106,14 @@ def test_an_examination_that_is_known(folder: Path, tmp_path: Path) -> None:
         assert fitted["referee"]["severity"] is None
         assert "The examination that was given" in fitted["referee"]["text"]
     assert load(tmp_path / "csv").manifest["settings"]["examination"][1] == 0.5
+
+
+def test_diagnose_takes_a_known_examination(folder: Path, tmp_path: Path) -> None:
+    words = ["diagnose", folder / "log.parquet", "--examination", tmp_path / "known.csv"]
+    pl.DataFrame({"position": np.arange(1, 201), "examination": 1 / np.arange(1, 201)}).write_csv(words[-1])
+    assert "The examination that was given" in unskew(*words)["referee"]["text"]
+    pl.DataFrame({"position": [1, 2], "examination": [1.0, 0.5]}).write_csv(words[-1])
+    assert "examination must have a value for every position" in " ".join(unskew(*words, code=2)["stderr"].split())
 
 
 def test_an_examination_counts_positions_as_the_log_does(folder: Path, tmp_path: Path) -> None:

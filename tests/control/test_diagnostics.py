@@ -76,6 +76,14 @@ def test_too_few_queries_are_not_called_a_verdict() -> None:
     assert "could not be tested: one item per query makes 20" in found.text
 
 
+def test_what_was_not_tested_has_no_figure() -> None:
+    spread = diagnose(log_with_spread(slope=1.0, queries=20)).to_dict()["heteroskedasticity"]
+    assert spread["overall"] == {"statistic": None, "p": None}
+    assert spread["tested"] == 0
+    tested = diagnose(log_with_spread(slope=1.0)).to_dict()["heteroskedasticity"]
+    assert all(tested[name]["p"] is not None for name in ("overall", "pooled", "breusch_pagan"))
+
+
 def test_a_log_with_nothing_to_rank_by() -> None:
     log = log_with_spread(slope=1.0, queries=20)
     flat = log.data.with_features(np.ones_like(log.data.features), log.data.feature_names)

@@ -95,8 +95,29 @@ def test_warnings(tidy_frame, name, change, count, words):
     check = outcome[name]
     assert (check.status, check.count) == ("WARN", count)
     assert words in check.message
-    assert {other for other, status in statuses(outcome).items() if status == "WARN"} == {name}
+    warned = {other for other, status in statuses(outcome).items() if status == "WARN"}
+    assert warned - {"features: of the item"} == {name}  # a copy of position or click changes from list to list, too
     log_from_frame(tidy_frame().with_columns(change))  # a warning does not stop the reader
+
+
+def test_a_feature_called_weight_is_asked_about(tidy_frame):
+    """A parcel's weight must not become the weight of an impression without a word."""
+    frame = tidy_frame().with_columns(weight=pl.col("age") + 1)
+    check = validate_log(frame)["weight: meant"]
+    assert check.status == "WARN"
+    assert "--weight none" in check.text(cli=True)
+    assert "weight: meant" not in statuses(validate_log(frame, columns=LogColumns(weight=None)))
+    renamed = frame.rename({"weight": "importance"})
+    assert "weight: meant" not in statuses(validate_log(renamed, columns=LogColumns(weight="importance")))
+    assert "weight: meant" not in statuses(validate_log(frame.with_columns(weight=pl.lit(1.0))))
+
+
+def test_features_of_the_impression_are_named(tidy_frame):
+    frame = tidy_frame(sessions=2)
+    assert validate_log(frame)["features: of the item"].status == "PASS"
+    check = validate_log(frame.with_columns(hour=pl.int_range(pl.len()).cast(pl.Float64)))["features: of the item"]
+    assert (check.status, "'hour'" in check.message) == ("WARN", True)
+    assert "--feature-columns" in check.text(cli=True)
 
 
 def test_queries_with_a_single_item(tidy_frame):

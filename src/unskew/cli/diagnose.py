@@ -13,7 +13,7 @@ from rich.text import Text
 
 from unskew._options import RankTarget, StageOneName
 from unskew.cli import app
-from unskew.cli.columns import LogOptions, with_log_options
+from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 from unskew.control.diagnostics import Diagnostics
 from unskew.control.referee import Verdict
@@ -38,6 +38,10 @@ def diagnose_command(
     referee: Annotated[
         bool, typer.Option("--referee/--no-referee", help="Also compare click models on held-out clicks.")
     ] = True,
+    examination: Annotated[
+        Path | None,
+        typer.Option(help="CSV or Parquet with the columns position and examination, if an experiment told."),
+    ] = None,
     figure: Annotated[Path | None, typer.Option(help="Write a figure: .png, .svg, .pdf or .html.")] = None,
     json: Json = False,
     seed: Seed = 0,
@@ -54,10 +58,12 @@ def diagnose_command(
     from unskew.control.diagnostics import diagnose
     from unskew.control.placebo import placebo as run_placebo
     from unskew.control.referee import recommend
+    from unskew.data.examination import read_examination
     from unskew.report.figures import check_figure
     from unskew.report.trust import amount_of_data
 
     voice = Voice(json, quiet)
+    known = None if examination is None else read_examination(examination, base=columns.position_base)
     if figure is not None:
         check_figure(figure)
         refuse_overwriting([figure], *filter(None, (log, columns.features)))
@@ -72,8 +78,8 @@ def diagnose_command(
     if amount.level != "fine":
         voice.say(Text(amount.text, COLOURS[amount.level]))
     if referee:
-        with voice.progress("Asking the referee"):
-            verdict = recommend(read, seed=seed)
+        with voice.progress("Asking the referee"), in_words_of_the_command():
+            verdict = recommend(read, examination=known, seed=seed)
         document["referee"] = verdict.to_dict()
         voice.say(_specifications(verdict))
         voice.say(Text.assemble(("The referee", "bold"), f": {verdict.text}"))

@@ -149,15 +149,13 @@ def load_pairs(
     source_row : (n,) table row of every impression; first : (pairs,) an impression of every pair; pair : (n,).
     Returns the matrix, the facts, and the name of a feature that differs between impressions of one pair (or None).
     """
-    wanted = source_row[first]
-    of_source = np.empty_like(pair)
-    of_source[source_row] = pair
+    wanted, of_source = by_table_row(source_row, first, pair)
     out = np.empty((len(first), len(names)), dtype=np.float32)
     facts: list[ColumnFacts] = []
     for start, block in column_blocks(table, names):
         picked = [column[wanted] for column in block]
         for place, (column, once) in enumerate(zip(block, picked, strict=True)):
-            if len(first) < len(pair) and _differs(column, once[of_source]):
+            if len(first) < len(pair) and differs(column, once[of_source]):
                 del out
                 matrix, facts = load_matrix(table, names, source_row)
                 return matrix, facts, names[start + place]
@@ -166,7 +164,15 @@ def load_pairs(
     return out, facts, None
 
 
-def _differs(column: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> bool:
+def by_table_row(source_row: IntArray, first: IntArray, pair: IntArray) -> tuple[IntArray, IntArray]:
+    """(pairs,) a row of the table for every pair, and (n,) the pair of every row of the table."""
+    of_source = np.empty_like(pair)
+    of_source[source_row] = pair
+    return source_row[first], of_source
+
+
+def differs(column: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> bool:
+    """Whether two columns differ anywhere; two missing values are the same."""
     different = column != expected
     if not different.any():
         return False
@@ -198,14 +204,13 @@ def _values(name: str, kind: str, bad: list[tuple[str, int, int]], rows: Rows, e
     return Check(name, "FAIL", message, sum(count for _, count, _ in bad), listed, hint, FeatureError)
 
 
-def changing_check(feature: str | None) -> Iterator[Check]:
+def changing_check(feature: str | None) -> Check:
     """Features that belong to the impression (an hour, a person) rather than to the item are worth a second thought."""
     if feature is None:
-        yield Check("features: of the item", "PASS")
-        return
+        return Check("features: of the item", "PASS")
     message = f"Features change between impressions of an item ('{feature}' does): every impression is a row."
     hint = "If such a column is no feature (a time, an id), name those that are with {features=['NAME', …]}."
-    yield Check("features: of the item", "WARN", message, hint=hint)
+    return Check("features: of the item", "WARN", message, hint=hint)
 
 
 def constant_check(facts: Sequence[ColumnFacts]) -> Check:

@@ -13,14 +13,7 @@ from unskew._segments import IntArray
 from unskew.data.checks import Judge, Rows, enforce
 from unskew.data.clicks import ClickLog
 from unskew.data.columns import LogColumns
-from unskew.data.feature_columns import (
-    changing_check,
-    feature_names,
-    load_matrix,
-    load_pairs,
-    name_checks,
-    value_checks,
-)
+from unskew.data.feature_columns import feature_names, load_matrix, load_pairs, name_checks, value_checks
 from unskew.data.files import (
     feature_block,
     log_columns,
@@ -119,8 +112,6 @@ def _log_inline(table: Table, keys: LogKeys, columns: LogColumns, judge: Judge) 
     if not judge(value_checks(facts, _rows(table, columns), columns.missing)):
         return None
     notes = keys.notes
-    if not judge(changing_check(changing)):
-        return None
     if changing is not None:
         # One row per impression, in the order of the impressions.
         first, pair = np.arange(len(keys)), np.arange(len(keys))

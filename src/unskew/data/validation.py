@@ -13,8 +13,11 @@ from unskew.data.checks import Check, Rows, Status
 from unskew.data.columns import LogColumns
 from unskew.data.feature_columns import (
     ColumnFacts,
+    by_table_row,
+    changing_check,
     column_blocks,
     constant_check,
+    differs,
     facts_of,
     feature_names,
     name_checks,
@@ -120,15 +123,19 @@ def _check_features(table: Table, columns: LogColumns, keys: LogKeys | None, jud
         return len(names)
     facts: list[ColumnFacts] = []
     copies: list[tuple[str, str]] = []
+    changing: str | None = None
     known = {} if keys is None else _known(keys)
+    places = None if keys is None else by_table_row(keys.source_row, *keys.pairs)
     for start, block in column_blocks(table, names):
         for place, values in enumerate(block):
             name = names[start + place]
             facts.append(facts_of(name, values))
             copies += [(name, what) for what, column in known.items() if _same(values, column)]
+            if places is not None and changing is None and differs(values, values[places[0]][places[1]]):
+                changing = name
     rows = Rows(lambda: raw_columns(table, columns, "query", "item"))
     if judge(value_checks(facts, rows, columns.missing)):
-        judge([constant_check(facts), _copy_check(copies)])
+        judge([constant_check(facts), _copy_check(copies), changing_check(changing)])
     return len(names)
 
 
