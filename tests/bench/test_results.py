@@ -389,3 +389,12 @@ def test_a_kept_file_that_is_none_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "rq1-x.json").write_text(text)
     with pytest.raises(FileFormatError, match=r"rq1-x\.json is not a chapter"):
         keep([], tmp_path)
+
+
+def test_a_chapter_of_an_edition_that_is_still_to_come_is_refused(tmp_path: Path) -> None:
+    chapter = chapter_of(rq1(tmp_path / "a", folds=1))
+    later = replace(chapter, run={**chapter.run, "edition": 99})
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / later.file_name).write_text(later.to_json())
+    with pytest.raises(FileFormatError, match="edition must be one of"):
+        keep([], tmp_path / "kept")

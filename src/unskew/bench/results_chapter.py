@@ -12,7 +12,7 @@ from typing import Any, Self
 from unskew._files import atomic_path
 from unskew._words import percent
 from unskew.bench.claims import Finding, findings, unanswered
-from unskew.bench.editions import EDITION, edition_of
+from unskew.bench.editions import EDITION, EDITIONS, edition_of
 from unskew.bench.experiments import EXPERIMENTS
 from unskew.bench.formats import markdown
 from unskew.bench.grids import grids
@@ -162,6 +162,7 @@ def _read(path: Path) -> Chapter:
     try:
         chapter = Chapter.from_json(path.read_text(encoding="utf-8"))
         check_choice("experiment", chapter.experiment, EXPERIMENTS)
+        check_choice("edition", edition_of(chapter.run), EDITIONS)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise FileFormatError(
             f"{path} is not a chapter that this version of unskew keeps results in ({error}). "
