@@ -138,7 +138,9 @@ def _groundwork(
 ) -> Groundwork:
     """Bin the features and fit m(x), or take what an earlier fit to the same placements left."""
     shared = {} if shared is None else shared
-    placements = blake2b(b"".join(part.tobytes() for part in (table.offsets, table.row, table.position, table.shown)))
+    placements = blake2b()
+    for part in (table.offsets, table.row, table.position, table.shown):
+        placements.update(np.ascontiguousarray(part).data)
     key = placements.digest(), int(fold.max()), seed
     if key not in shared or shared[key].features is not features:
         started = time.perf_counter()
