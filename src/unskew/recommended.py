@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 from unskew._options import Preset, TuneOn
 from unskew.baselines.base import RankerMethod
 from unskew.baselines.naive import Naive
-from unskew.control.click_fit import Shared
 from unskew.control.full import FullControlFunction
+from unskew.control.groundwork import Shared
 from unskew.control.known_examination import Examination
 from unskew.control.referee import Verdict, recommend
 from unskew.data.clicks import ClickLog

@@ -192,7 +192,7 @@ def test_shared_groundwork_is_made_once_a_log_and_changes_nothing(
     # The same placements with other features must not be taken for the same log.
     log, alone = _log(), FullControlFunction(n_jobs=1, **settings).fit(_log())
     other = replace(log, data=RankingData.from_arrays(log.data.features[:, ::-1].copy(), sizes=log.data.sizes))
-    monkeypatch.setattr("unskew.control.click_fit.fit_expected_place", counted)
+    monkeypatch.setattr("unskew.control.groundwork.fit_expected_place", counted)
     shared: Any = {}
     for one, so_far in ((log, 1), (log, 1), (other, 2)):
         model = FullControlFunction(n_jobs=1, **settings).share(shared).fit(one)

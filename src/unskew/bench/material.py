@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from unskew.bench.cells import Cell
 from unskew.bench.collection import Collection
-from unskew.control.click_fit import Shared
 from unskew.control.diagnostics import click_curve
+from unskew.control.groundwork import Shared
 from unskew.control.stage_one import StageOne, fit_stage_one
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
-import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
@@ -17,15 +14,14 @@ from unskew.control.aggregate import Exposures, aggregate
 from unskew.control.boosting import CrossFit, TreeSettings, cross_fit, fold_of_queries
 from unskew.control.caution import Caution, be_cautious
 from unskew.control.click_model import QueryClicks
-from unskew.control.expected_place import ExpectedPlace, fit_expected_place
+from unskew.control.expected_place import ExpectedPlace
+from unskew.control.groundwork import Shared, groundwork
 from unskew.control.position_effect import PositionBasis
 from unskew.control.stack import Stack, fit_stack
 from unskew.control.term_source import TermMaker
 from unskew.data.clicks import ClickLog
-from unskew.data.design import DesignMatrix
 from unskew.deploy.lightgbm_text import read_text, write_text
 from unskew.errors import LogError
-from unskew.rankers.binned import binned
 from unskew.rankers.forest import additive_forest, merge_forests
 
 Floats = npt.NDArray[np.float64]
@@ -109,47 +105,6 @@ class ClickFit:
         return write_text(merge_forests(models, shares))
 
 
-@dataclass(frozen=True, eq=False)
-class Groundwork:
-    """What click models of one log have in common, whatever their specification; seconds : what it took.
-
-    features : what it was made from; data : those of the table's items, binned; place : m(x).
-    """
-
-    features: npt.NDArray[np.float32]
-    data: lgb.Dataset
-    place: ExpectedPlace
-    seconds: float
-
-
-# Groundwork that fits leave for each other, by the placements, the folds and the seed that it was made with.
-Shared = dict[tuple[bytes, int, int], Groundwork]
-
-
-def _groundwork(
-    features: npt.NDArray[np.float32],
-    table: Exposures,
-    fold: IntArray,
-    sample: Sample,
-    *,
-    seed: int,
-    threads: int,
-    shared: Shared | None,
-) -> Groundwork:
-    """Bin the features and fit m(x), or take what an earlier fit to the same placements left."""
-    shared = {} if shared is None else shared
-    placements = blake2b()
-    for part in (table.offsets, table.row, table.position, table.shown):
-        placements.update(np.ascontiguousarray(part).data)
-    key = placements.digest(), int(fold.max()), seed
-    if key not in shared or shared[key].features is not features:
-        started = time.perf_counter()
-        data = binned(DesignMatrix(features, table.row[table.starts]), threads=threads)
-        place = fit_expected_place(features, table, fold, sample, data, seed=seed, threads=threads)
-        shared[key] = Groundwork(features, data, place, time.perf_counter() - started)
-    return shared[key]
-
-
 class TooFewQueriesError(LogError):
     """Nothing can be held out."""
 
@@ -192,7 +147,7 @@ def fit_clicks(
     features = log.data.features
     looks = table.looked_at(examination)
     sample = Sample.of(features, looks, basis, seed=seed)
-    ground = _groundwork(features, table, fold, sample, seed=seed, threads=threads, shared=shared)
+    ground = groundwork(features, table, fold, sample, seed=seed, threads=threads, shared=shared)
     data, place = ground.data, ground.place
     if terms is not None:
         sample = sample.with_terms(terms(table, place.held_out))

@@ -23,9 +23,10 @@ from threadpoolctl import threadpool_limits
 
 from unskew._options import Preset, TuneOn
 from unskew.control.aggregate import Exposures
-from unskew.control.click_fit import PRESETS, ClickFit, Shared, fit_clicks
+from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.forest_ranker import Forest
+from unskew.control.groundwork import Shared
 from unskew.control.known_examination import Examination, known_examination
 from unskew.control.position_effect import PositionBasis, position_curve
 from unskew.control.stack import Stack, fit_stack

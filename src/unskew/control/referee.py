@@ -19,10 +19,11 @@ from unskew._options import Preset
 from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
 from unskew.control.caution import Caution
-from unskew.control.click_fit import PRESETS, ClickFit, Shared, TooFewQueriesError, click_table, fit_clicks
+from unskew.control.click_fit import PRESETS, ClickFit, TooFewQueriesError, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.confounded import bounded, taken_examination
 from unskew.control.evidence import Budget, Specification, compare, interval
+from unskew.control.groundwork import Shared
 from unskew.control.interventions import Interventions, MovedItems
 from unskew.control.known_examination import Examination, known_examination
 from unskew.control.position_effect import PositionBasis
