@@ -1,4 +1,4 @@
-"""Groundwork: what click models of one log have in common, whatever their specification. Made once, it serves them all."""
+"""Groundwork: what click models of one log have in common, whatever their specification; made once for all of them."""
 
 from __future__ import annotations
 
