@@ -201,7 +201,7 @@ def _large_search(search: Callable[..., Choice], quick: bool) -> None:
     search(log, few, LambdaMART(preset="paper", trees=(2,), n_jobs=1))
 
 
-# Logs that `default` is timed on. Where lists change, the click model has a row for every position an item had: no target.
+# Where lists change, the click model has a row for every position that an item had: there is no target for these.
 _LISTS: dict[str, dict[str, Any]] = {
     "lists that never change": {},
     "some items swapped": {"landmarks": (1, 3, 5, 10)},
