@@ -286,7 +286,7 @@ def test_shares_are_held_against_their_bound(tmp_path: Path, found: int, verdict
     outcome = values_run(tmp_path, plan, lambda entry: float(entry.unit.seed < found), ("terms found",))
     case = next(iter(share_is("terms found", "production=1", at_most=0.05)(outcome)))
     assert case.verdict == verdict
-    assert case.text.startswith(f"production=1: terms found in {found}% of 100 logs (95 % interval ")
+    assert case.text.startswith(f"production=1: terms found in {found} % of 100 logs (95 % interval ")
     assert list(share_is("terms found", "elsewhere")(outcome)) == []
 
 

@@ -35,7 +35,7 @@ def test_a_log_from_letor_text(judged: Path, tmp_path: Path) -> None:
     result = run(judged, "--out", out, "--max-grade", 4)
     for words in ("Production ranker: RankSVM on", "NDCG@10", "click density", "list length", "log.parquet"):
         assert words in result.stdout
-    assert "0.01 of 40 queries (0) are too few" in result.stderr
+    assert "0.01 of 40 queries is none, too few" in result.stderr
     assert validate_log(out).status != "FAIL"
     log = read_log(out)
     assert log.data.max_grade == 4

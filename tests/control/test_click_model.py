@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from scipy.optimize import approx_fprime, minimize
 
 from unskew._segments import offsets_of
 from unskew.control.additive import NormalScores, additive_scores
-from unskew.control.aggregate import aggregate
-from unskew.control.boosting import TreeSettings, cross_fit
+from unskew.control.aggregate import Exposures, aggregate
+from unskew.control.boosting import CrossFit, TreeSettings, cross_fit, grow_trees
 from unskew.control.click_model import ClickObjective, QueryClicks
 from unskew.control.conditional import fit_linear, robust_covariance
 from unskew.control.interventions import MovedItems
@@ -311,3 +312,30 @@ def test_normal_scores_are_standardised_and_missing_is_zero() -> None:
     assert (np.diff(out[seen, 0][order]) >= 0).all()
     weights = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]])
     np.testing.assert_allclose(additive_scores(scores, weights, x, np.arange(500)), weights @ out.T, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rounds", "grown"), [(40, 2), (4, 2), (400, 1)])
+def test_larger_trees_are_tried_where_small_ones_are_still_learning(
+    rounds: int, grown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And kept only if they predict held-out clicks better."""
+    tried: list[CrossFit] = []
+
+    def counted(*args: Any, **options: Any) -> CrossFit:
+        tried.append(cross_fit(*args, **options))
+        return tried[-1]
+
+    monkeypatch.setattr("unskew.control.boosting.cross_fit", counted)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 3)).astype(np.float32)
+    clicks = rng.poisson(3 * np.exp(x[:, 0] * x[:, 1])).astype(float)
+    table = Exposures(np.arange(600), np.ones(600, int), np.arange(0, 601, 10), np.arange(60), np.ones(600), clicks)
+    data = binned(DesignMatrix(x, table.row), threads=1)
+    small = TreeSettings(leaves=2, rate=0.3, rounds=rounds, patience=15, min_rows=5, extra=False)
+    settings = replace(small, larger=TreeSettings(leaves=8, rate=0.3, min_rows=5, extra=False))
+    fold = np.arange(60) % 3
+    kept, size = grow_trees(data, table, fold, np.zeros((3, 600)), settings=settings, threads=1)
+    assert len(tried) == grown
+    assert size is (settings if grown == 1 else settings.larger)
+    assert kept is max(tried, key=lambda one: one.likelihood[one.rounds])
+    assert kept is tried[-1]  # products of features need more than two leaves

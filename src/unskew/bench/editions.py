@@ -18,6 +18,7 @@ EDITIONS: Mapping[int, str] = {
     2: "simulated logs are drawn anew, their production ranker being solved exactly, and full-cfc (so default too) is "
     "cautious under strong production rankers",
     3: "the trees of full-cfc see an item once, wherever it stood; this moves numbers only where items were moved",
+    4: "full-cfc tries larger trees where its small ones are still learning at their last round, on larger logs",
 }
 EDITION = max(EDITIONS)
 
@@ -31,7 +32,15 @@ def edition_of(record: Mapping[str, Any]) -> int:
     return int(record.get("edition", 1))
 
 
-def last_moved(unit: Unit) -> int:
-    """The last edition that moved the numbers of a unit: one of that edition is as good as new."""
+def last_moved(unit: Unit, record: Mapping[str, Any]) -> int:
+    """The last edition that moved the numbers of a unit with this record: one of that edition is as good as new."""
     of_clicks = unit.method in SELF_TUNED or unit.kind == "referee"
+    if of_clicks and _still_learning(record):
+        return 4
     return 3 if of_clicks and unit.cell.moves_items else 2
+
+
+def _still_learning(record: Mapping[str, Any]) -> bool:
+    """Whether small trees had not stopped by themselves before their 300 rounds were over."""
+    trees = (record.get("learnt") or {}).get("trees") or {}
+    return any(trees[part] > 300 - 20 for part in ("alone", "on the additive part") if part in trees)

@@ -81,7 +81,7 @@ class Store:
 
     def is_current(self, unit: Unit) -> bool:
         """Whether the unit is done, and nothing that moves its numbers has changed since."""
-        return self.is_done(unit) and edition_of(self.record(unit)) >= last_moved(unit)
+        return self.is_done(unit) and edition_of(record := self.record(unit)) >= last_moved(unit, record)
 
     def _damage(self, unit: Unit) -> str | None:
         """What is wrong with the files of a unit."""

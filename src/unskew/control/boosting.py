@@ -22,6 +22,7 @@ class TreeSettings:
     """How trees grow: strongly regularised, because clicks are few and their noise is large.
 
     rounds : the most; patience : rounds without a better held-out likelihood before stopping.
+    larger : trees to try as well where these are still learning at their last round: the log can carry more.
     """
 
     leaves: int = 4
@@ -33,6 +34,7 @@ class TreeSettings:
     feature_fraction: float = 0.5
     bagging_fraction: float = 0.5
     extra: bool = True
+    larger: TreeSettings | None = None
 
     def parameters(self, *, seed: int, threads: int) -> dict[str, Any]:
         return {
@@ -88,6 +90,25 @@ def fold_of_queries(n_queries: int, folds: int, *, seed: int) -> IntArray:
     [0, 2, 2, 1, 0, 1]
     """
     return np.random.default_rng(seed).permutation(n_queries) % folds
+
+
+def grow_trees(
+    data: lgb.Dataset,
+    table: Exposures,
+    fold: IntArray,
+    given: Floats,
+    *,
+    settings: TreeSettings,
+    seed: int = 0,
+    threads: int = 0,
+) -> tuple[CrossFit, TreeSettings]:
+    """As `cross_fit`, with trees of the size that held-out clicks prefer, and that size: what a log can carry."""
+    small = cross_fit(data, table, fold, given, settings=settings, seed=seed, threads=threads)
+    if settings.larger is None or len(small.likelihood) <= settings.rounds:
+        return small, settings
+    large = cross_fit(data, table, fold, given, settings=settings.larger, seed=seed, threads=threads)
+    better = large.likelihood[large.rounds] > small.likelihood[small.rounds]
+    return (large, settings.larger) if better else (small, settings)
 
 
 def cross_fit(
