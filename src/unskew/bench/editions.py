@@ -43,4 +43,4 @@ def last_moved(unit: Unit, record: Mapping[str, Any]) -> int:
 def _still_learning(record: Mapping[str, Any]) -> bool:
     """Whether small trees had not stopped by themselves before their 300 rounds were over."""
     trees = (record.get("learnt") or {}).get("trees") or {}
-    return any(trees[part] > 300 - 20 for part in ("alone", "on the additive part") if part in trees)
+    return trees.get("alone", 0) > 300 - 20

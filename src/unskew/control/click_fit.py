@@ -46,6 +46,7 @@ class ClickFit:
     sample : what the linear models were fitted on; place : m(x); additive : the additive stage.
     trees, boosted : fold models of trees from nothing, and of trees on top of the additive stage.
     stack : the weights of trees, boosted, place (and terms), and the position effect.
+    size : of the trees, as held-out clicks preferred it.
     caution : how much of that effect is left to relevance; None where no position effect was estimated.
     """
 
@@ -57,6 +58,7 @@ class ClickFit:
     trees: CrossFit
     boosted: CrossFit
     stack: Stack
+    size: TreeSettings
     caution: Caution | None = None
 
     @property
@@ -165,7 +167,7 @@ def fit_clicks(
     parts = _parts(sample, place, additive, trees, boosted)
     stack = fit_stack(basis, sample.table.position, QueryClicks.of(sample.table), parts)
     caution = be_cautious(basis, sample.table, parts, stack) if basis.size else None
-    return ClickFit(looks, fold, sample, place, additive, trees, boosted, stack, caution)
+    return ClickFit(looks, fold, sample, place, additive, trees, boosted, stack, settings, caution)
 
 
 def _parts(

@@ -109,20 +109,16 @@ def judge_log(
     known = known_examination(examination, log.longest_list)
     whole = click_table(log)
     table = _within(whole, budget, seed)
-    fit, plain = (
-        fit_clicks(
-            log,
-            table=table,
-            position=position,
-            examination=known if position else None,
-            folds=budget.folds,
-            settings=settings,
-            seed=seed,
-            threads=threads,
-            shared=shared,
-        )
-        for position in (True, False)
-    )
+    alike: dict[str, Any] = {
+        "table": table,
+        "folds": budget.folds,
+        "seed": seed,
+        "threads": threads,
+        "shared": shared,
+    }
+    fit = fit_clicks(log, examination=known, settings=settings, **alike)
+    # Trees of one size on either side: what is compared is the position effect.
+    plain = fit_clicks(log, position=False, settings=replace(fit.size, larger=None), **alike)
     scores, stacks = _held_out(fit)
     without = QueryClicks.of(plain.used).log_likelihood(_held_out(plain)[0])
     gain = QueryClicks.of(fit.used).log_likelihood(scores) - without
