@@ -57,6 +57,27 @@ def test_the_whole_way(folder: Path) -> None:
     assert best == ranked["query_id"].n_unique()
 
 
+@pytest.mark.parametrize(("method", "said"), [("naive", True), ("oracle", False)])
+def test_few_clicks_are_said_of_methods_that_learn_from_them(
+    folder: Path, tmp_path: Path, method: str, said: bool
+) -> None:
+    words = [
+        "fit",
+        folder / "log.parquet",
+        "--out",
+        tmp_path / "m",
+        "--method",
+        method,
+        "--preset",
+        "smoke",
+        "--jobs",
+        1,
+    ]
+    told = CliRunner().invoke(app, [str(word) for word in words])
+    assert told.exit_code == 0, told.output
+    assert ("too little for any method" in " ".join(told.output.split())) == said
+
+
 def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     def model(out: Path) -> bytes:
         unskew("fit", folder / "log.parquet", "--out", out, "--method", "cfc-s", "--preset", "smoke", "--jobs", 1)

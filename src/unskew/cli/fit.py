@@ -162,16 +162,14 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     if fitted.method.bias_ is not None:
         voice.say(_curve(fitted))
     from unskew.control.caution import caution_words
+    from unskew.report.trust import amount_of_data
 
-    extra = fitted.method.outcome_.extra
+    extra, data = fitted.method.outcome_.extra, fitted.method.fingerprint_
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
     if caution:
         voice.say(caution)
-    from unskew.report.trust import amount_of_data
-
-    data = fitted.method.fingerprint_
     amount = amount_of_data(data["clicks"], data["queries"])
-    if amount.level != "fine":
+    if fitted.method.needs_clicks and amount.level != "fine":
         voice.say(Text(amount.text, "yellow"))
 
 
