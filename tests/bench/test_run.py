@@ -164,7 +164,8 @@ def test_units_of_an_earlier_edition_are_shown_but_done_again(tmp_path: Path) ->
 
 def test_an_edition_concerns_the_units_whose_numbers_it_moved() -> None:
     swaps, fixed = (plan_units("truth", setting) for setting in ("swaps", "base"))
-    assert {unit.method for unit in swaps if last_moved(unit, {}) == 3} == {"default", "full-cfc"}
+    assert {unit.method for unit in swaps if last_moved(unit, {}) == 3} == {"full-cfc"}
+    assert {unit.method for unit in swaps if last_moved(unit, {}) == 5} == {"default"}
     assert {last_moved(unit, {}) for unit in fixed} == {2}
     at_the_end = {"learnt": {"trees": {"alone": 295, "on the additive part": 120}}}
     assert {unit.method for unit in fixed if last_moved(unit, at_the_end) == 4} == {"default", "full-cfc"}

@@ -10,6 +10,7 @@ import pytest
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.confounded import TAKEN, bounded, taken_examination
 from unskew.control.full import FullControlFunction
+from unskew.control.referee import judge_log, recommend
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.evaluation.metrics import per_query
@@ -71,6 +72,28 @@ def test_default_ranks_better_than_naive_and_than_the_whole_effect_would() -> No
     naive = make_method("naive", n_jobs=1).fit(log)
     assert ndcg(chosen) > ndcg(naive) + 0.02
     assert ndcg(chosen) > ndcg(whole) + 0.05
+
+
+def test_swaps_by_chance_do_not_pass_for_reasons() -> None:
+    """Beside the examination that swaps tell, the terms are about the place an item usually had."""
+    train, test = _split(260, 2)
+    log = _confounded(train, landmarks=(1, 3, 5))
+    grades = test.require_grades("Testing")
+
+    def ndcg(terms: str | None) -> float:
+        model = FullControlFunction(examination=1 / np.arange(1, log.longest_list + 1), terms=terms, n_jobs=1).fit(log)
+        return float(np.nanmean(per_query(grades, model.predict(test), test.offsets, max_grade=4)["ndcg@10"]))
+
+    assert recommend(log, n_jobs=1).settings["terms"] == "shift"
+    assert ndcg("shift") > ndcg(None) + 0.01
+
+
+def test_lists_made_to_taste_are_found_by_their_moves() -> None:
+    data = _split(400, 2)[0]
+    log = simulate(data, shock=2.0, shock_moves_clicks=True, shock_per="session", seed=3)
+    verdict = judge_log(log, terms=("shift",), threads=1)
+    assert verdict["position + moves"].found
+    assert verdict.settings["terms"] == "moves"
 
 
 def test_terms_auto_takes_the_examination_with_the_terms() -> None:

@@ -254,13 +254,18 @@ def test_ten_passes_cost_one() -> None:
     assert len(fit_clicks(ten, threads=1).table) <= len(once.row)
 
 
-@pytest.mark.parametrize(("terms", "size"), [("T", 8), ("phi", 5), ("shift", 10)])
+@pytest.mark.parametrize(("terms", "size"), [("T", 8), ("phi", 5), ("shift", 10), ("moves", 10)])
 def test_control_terms_stay_behind(terms: str, size: int) -> None:
     model = FullControlFunction(preset="smoke", terms=terms, n_jobs=1).fit(_log())
     assert model.clicks_.additive.terms.shape == (4, size)
     assert "terms_gain" in model.outcome_.extra
     assert model.outcome_.state.columns == _log().data.feature_names
     assert np.isfinite(model.predict(_log().data)).all()
+
+
+def test_single_moves_have_terms_of_their_own() -> None:
+    model = FullControlFunction(preset="smoke", terms="moves", n_jobs=1).fit(make_world(5, moving=True))
+    assert model.clicks_.additive.terms.shape == (4, 20)
 
 
 def test_a_large_log_is_sampled_for_the_linear_models(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ EDITIONS: Mapping[int, str] = {
     "cautious under strong production rankers",
     3: "the trees of full-cfc see an item once, wherever it stood; this moves numbers only where items were moved",
     4: "full-cfc tries larger trees where its small ones are still learning at their last round, on larger logs",
+    5: "shift is where an item usually stood, beside the single moves where nothing tells examination; this moves "
+    "default, and full-cfc with shift, where items were moved",
 }
 EDITION = max(EDITIONS)
 
@@ -35,6 +37,8 @@ def edition_of(record: Mapping[str, Any]) -> int:
 def last_moved(unit: Unit, record: Mapping[str, Any]) -> int:
     """The last edition that moved the numbers of a unit with this record: one of that edition is as good as new."""
     of_clicks = unit.method in SELF_TUNED or unit.kind == "referee"
+    if unit.cell.moves_items and (unit.method == "default" or dict(unit.options).get("terms") in ("shift", "auto")):
+        return 5
     if of_clicks and _still_learning(record):
         return 4
     return 3 if of_clicks and unit.cell.moves_items else 2

@@ -54,7 +54,8 @@ def fit_command(
     terms: Annotated[
         str | None,
         typer.Option(
-            help="full-cfc: control terms beside the position effect: T, phi, shift, auto (ask the referee); else none."
+            help="full-cfc: control terms beside the position effect: T, phi, shift, moves, auto (ask the referee); "
+            "else none."
         ),
     ] = None,
     examination: Annotated[

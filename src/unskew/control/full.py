@@ -45,7 +45,8 @@ class FullControlFunction(Method):
 
     ranker : "lambdamart" (trees) or "dnn" (a neural ranker).
     terms : None, "T" (the transformed residual), "phi" (Φ, residual by feature), "shift" (how far above the expected
-        place an item stood) or "auto": those that the referee finds, and the examination it then takes.
+        place an item usually stood), "moves" (that, and how far above its usual place it stood each time) or "auto":
+        those that the referee finds, and the examination it then takes.
     transformation : T of the terms; with terms="auto" the referee chooses it too.
     examination : the chance of being looked at by position, 1 first, if an experiment has told; else it is estimated.
         Without it control terms are told from the position effect by the shape of h alone, which may fail.

@@ -97,7 +97,7 @@ def judge_log(
     """Compare the specifications on a log and say what to use.
 
     examination : by position, where it is known; it then takes the place of the position effect.
-    terms : which control terms to try: any of "T", "shift" and "phi".
+    terms : which control terms to try: any of "T", "shift" (with the moves where items moved) and "phi".
     transformations : tried for "phi"; h bends, so that "T" needs only one of them.
     placebo : permute the residuals over the rows, so that the terms cannot mean anything.
     shared : the groundwork of this log, where other fits to it have left some.
@@ -125,11 +125,14 @@ def judge_log(
     nothing = Specification("none", float(without.sum()))
     position = compare("position", gain, nothing, budget, share=budget.error / 2, seed=seed)
     moved, told = _moved(fit, stacks, budget, seed), None
-    tried: list[tuple[TermsName, str]] = [(kind, "minmax") for kind in ("T", "shift") if kind in terms]
+    # With the examination given, moves by chance have nothing to say; without it, they may have been to people's taste.
+    of_place: TermsName = "shift" if moved is None or known is not None else "moves"
+    tried: list[tuple[TermsName, str]] = [("T", "minmax")] if "T" in terms else []
+    tried += [(of_place, "minmax")] if "shift" in terms else []
     tried += [("phi", transformation) for transformation in transformations if "phi" in terms]
     found: list[Specification] = []
     if tried and (fit.basis.size or known is not None) and not (moved is not None and moved.overrules):
-        found = try_terms(log, fit, tried, position, placebo, budget, seed)
+        found = try_terms(log, table, fit, tried, position, placebo, budget, seed)
     if moved is not None and moved.refuted and not (bounded(fit) and any(one.found for one in found)):
         # Terms beside a refuted effect mean nothing; they are tried beside the moved items' examination.
         found = []
@@ -264,7 +267,10 @@ def _verdict(
     half = best is not None and given is None and bounded(fit)
     checked = "" if given is not None else moved_words(moved, by_chance=not half)
     if half:
-        settings = {"terms": "shift", "examination": taken_examination(fit, longest)}
+        settings = {
+            "terms": "shift" if moved is None else "moves",
+            "examination": taken_examination(fit, longest),
+        }
     bound = moved is None or not moved.refuted
     about_terms = terms_words(terms, used=method != "naive", sure=not half, shuffle=bound, given=given is not None)
     beside = None if given is None else _beside_given(fit)
@@ -301,6 +307,6 @@ def _beside_given(fit: ClickFit) -> Stack:
 
 def _settings_of(name: str) -> dict[str, Any]:
     what = name.removeprefix("position + ")
-    if what in ("T", "shift"):
+    if what in ("T", "shift", "moves"):
         return {"terms": what, "transformation": "minmax"} if what == "T" else {"terms": what}
     return {"terms": "phi", "transformation": what.removeprefix("Φ(").removesuffix(")")}

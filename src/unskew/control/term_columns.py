@@ -76,6 +76,26 @@ class BentTerm(TermColumns):
 
 
 @dataclass(frozen=True, eq=False)
+class SeveralTerms(TermColumns):
+    """The columns of several terms side by side: h is the sum of theirs."""
+
+    parts: tuple[TermColumns, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def penalty(self, ridge: float) -> Floats:
+        return np.concatenate([part.penalty(ridge) for part in self.parts])
+
+    def fill(self, out: Matrix, rows: IntArray) -> None:
+        start = 0
+        for part in self.parts:
+            part.fill(out[:, start : start + part.size], rows)
+            start += part.size
+
+
+@dataclass(frozen=True, eq=False)
 class ProductTerms(TermColumns):
     """Φ = (x − x̄) ⊙ T, each column in standard deviations: one column a feature."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew._segments import IntArray
+from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import ClickFit
 from unskew.control.click_model import QueryClicks
 from unskew.control.conditional import fit_linear
@@ -26,6 +27,7 @@ RIDGES = (3_000.0, 300.0, 30.0, 3.0)
 
 def try_terms(
     log: ClickLog,
+    table: Exposures,
     fit: ClickFit,
     tried: Sequence[tuple[TermsName, str]],
     position: Specification,
@@ -33,12 +35,16 @@ def try_terms(
     budget: Budget,
     seed: int,
 ) -> list[Specification]:
-    """Control terms beside the parts and the position effect, which is estimated anew with them."""
+    """Control terms beside the parts and the position effect, which is estimated anew with them.
+
+    table : the counts that the model was fitted to, impressions even where looks are known.
+    """
     source, beside = TermSource(log, seed), _Beside.of(fit)
+    used = table if len(fit.used) == len(table) else table.take(fit.sample.queries)
     found = []
     for kind, transformation in tried:
         make = source.maker(kind, transformation, permuted=seed if placebo else None)
-        reached = beside.with_terms(make(fit.used, fit.place.held_out[fit.sample.rows]))
+        reached = beside.with_terms(make(used, fit.place.held_out[fit.sample.rows]))
         name = f"position + {f'Φ({transformation})' if kind == 'phi' else kind}"
         # Of several that mean nothing one may look good: they share the error.
         share = budget.error / len(tried)
