@@ -9,7 +9,7 @@ from typing import Any
 
 from unskew._options import Preset
 from unskew._words import percent
-from unskew.control.referee import Verdict
+from unskew.control.verdict import Verdict
 from unskew.data.clicks import ClickLog
 from unskew.data.holdout import HOLDOUT_SHARE, hold_out
 from unskew.data.ranking import RankingData

@@ -12,7 +12,8 @@ from unskew.baselines.naive import Naive
 from unskew.control.full import FullControlFunction
 from unskew.control.groundwork import Shared
 from unskew.control.known_examination import Examination
-from unskew.control.referee import Verdict, recommend
+from unskew.control.referee import recommend
+from unskew.control.verdict import Verdict
 from unskew.data.clicks import ClickLog
 from unskew.data.holdout import hold_out
 from unskew.data.ranking import RankingData
@@ -56,7 +57,7 @@ class Recommended(RankerMethod):
         self.examination = examination
 
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
-        self._make(FullControlFunction)._check_settings()
+        self._make(FullControlFunction)._check_settings(log)
         shared: Shared = self.__dict__.pop("_shared", {})
         verdict = self.verdict_ = recommend(
             log,

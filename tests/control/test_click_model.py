@@ -18,6 +18,7 @@ from unskew.control.conditional import fit_linear, robust_covariance
 from unskew.control.interventions import MovedItems
 from unskew.control.position_effect import PositionBasis, choose_bend, falling, position_curve
 from unskew.control.stack import cross_stack, fit_stack
+from unskew.control.term_trials import _honest
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
 from unskew.data.ranking import RankingData
@@ -236,13 +237,12 @@ def test_a_power_law_is_kept_straight_and_another_curve_bends(eta: float) -> Non
     np.testing.assert_allclose(np.exp(basis.table @ fit.coefficients)[[1, 3, 7, 9]], [1, 1, 0.2, 0.2], atol=0.1)
 
 
-def test_curve_starts_at_one_and_can_be_made_to_fall() -> None:
+def test_curve_starts_at_one() -> None:
     basis = PositionBasis.up_to(4)
     curve = position_curve(basis, np.array([1.0, 0.0, 0.9, 0.0]), np.eye(4) * 0.01)
     assert curve.value[0] == curve.low[0] == curve.high[0] == 1.0
     assert (curve.low[1:] < curve.value[1:]).all()
     assert curve.value[2] > curve.value[1]
-    assert (np.diff(position_curve(basis, np.array([1.0, 0.0, 0.9, 0.0]), monotone=True).value) <= 1e-12).all()
     np.testing.assert_allclose(falling(np.array([0.0, 1.0, -1.0])), [0.0, 0.0, -1.0], atol=1e-6)
 
 
@@ -269,6 +269,48 @@ def test_a_stack_stretches_what_shrank_and_drops_what_harms() -> None:
     scores, stacks = cross_stack(PositionBasis.up_to(8), position, clicks, parts, fold)
     assert len(stacks) == 3
     assert clicks.log_likelihood(scores).sum() < stack.likelihood.sum()
+
+
+def test_a_cross_stack_scores_queries_whose_clicks_it_did_not_see() -> None:
+    rng = np.random.default_rng(8)
+    position = np.tile(np.arange(1, 7), 60)
+    part = rng.normal(size=len(position))
+    clicks, other = (rng.poisson(np.exp(part) / position).astype(float) for _ in range(2))
+    fold = np.arange(60) % 3
+    mine = (fold == 1)[np.repeat(np.arange(60), 6)]
+    offsets = np.arange(61) * 6
+
+    def scores(counts: np.ndarray) -> np.ndarray:
+        of_queries = QueryClicks.of_counts(offsets, counts, np.ones(len(position)))
+        return cross_stack(PositionBasis.up_to(6), position, of_queries, {"trees": part}, fold)[0]
+
+    changed = scores(np.where(mine, other, clicks))
+    np.testing.assert_array_equal(changed[mine], scores(clicks)[mine])
+    assert (changed[~mine] != scores(clicks)[~mine]).all()
+
+
+def test_the_settings_of_terms_are_those_that_other_folds_would_choose() -> None:
+    path = np.array([[0.0, 0.0, 0.0, 0.0], [5.0, 5.0, -1.0, -1.0], [-1.0, -1.0, 3.0, 3.0]])
+    # Either half alone would take its own best line; each gets what the other half's best line brings it.
+    np.testing.assert_array_equal(_honest(path, np.array([0, 0, 1, 1])), [-1.0, -1.0, -1.0, -1.0])
+
+
+@pytest.mark.parametrize("moved_items", [1, 2, 3])
+def test_a_few_moved_items_do_not_look_sure(moved_items: int) -> None:
+    rng = np.random.default_rng(moved_items)
+    beyond, runs = 0, 150
+    n = 2 * moved_items
+    for _ in range(runs):
+        shown, position = np.full(n, 200.0), np.tile([1, 3], moved_items)
+        clicks = rng.poisson(shown * 0.2 / position).astype(float)
+        table = Exposures(np.repeat(np.arange(moved_items), 2), position, np.arange(moved_items + 1) * 2,
+                          np.arange(moved_items), shown, clicks)  # fmt: skip
+        moved = MovedItems.of(table)
+        assert moved is not None
+        severity, error = moved.severity(table)
+        beyond += abs(severity - 1) > 2.5 * error
+    # 1.2 % would be right, and an error taken from so few items' differences alone is passed by 15 % and more.
+    assert beyond / runs < 0.08
 
 
 def test_moved_items_tell_the_severity_without_relevance() -> None:

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 import unskew
-from unskew._segments import offsets_of, ranks_within, segment_of
+from unskew._segments import offsets_of, ranks_within, segment_mean, segment_of
+from unskew.control.aggregate import aggregate
 from unskew.control.click_fit import fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.expected_place import fit_expected_place
 from unskew.control.full import FullControlFunction
 from unskew.control.known_examination import known_examination
 from unskew.control.position_effect import position_curve
+from unskew.control.term_source import TermSource
+from unskew.control.transformations import fit_transformation
 from unskew.data.clicks import ClickLog
 from unskew.data.ranking import RankingData
 from unskew.errors import LogError, SettingError
@@ -260,6 +263,28 @@ def test_control_terms_stay_behind(terms: str, size: int) -> None:
     assert model.clicks_.additive.terms.shape == (4, size)
     assert "terms_gain" in model.outcome_.extra
     assert model.outcome_.state.columns == _log().data.feature_names
+    assert np.isfinite(model.predict(_log().data)).all()
+
+
+def test_phi_has_nothing_of_an_item_that_stands_where_it_is_expected() -> None:
+    log = _log()
+    table, source = aggregate(log).informative(), TermSource(log)
+    columns = source.maker("phi", "normal_pdf")(table, np.zeros(len(table)))
+    residual = source.stage_one.residual(log, table.row, table.position)
+    transform = fit_transformation("normal_pdf", source.stage_one.statistics)
+    x = log.data.features
+    centred = x - segment_mean(x, log.data.offsets)[segment_of(log.data.offsets)]
+    phi = centred[table.row] * (transform(residual) - transform.at_zero)[:, None]
+    out = np.empty(phi.shape, dtype=np.float32)
+    columns.fill(out, np.arange(len(table)))
+    inside = np.abs(out) < 4.9  # larger ones are clipped
+    expected = phi / phi.std(axis=0)
+    np.testing.assert_allclose(out[inside], expected[inside], rtol=1e-3, atol=1e-4)
+
+
+def test_a_sample_may_lack_a_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unskew.control.additive_stage.MAX_CELLS", 2_000)
+    model = FullControlFunction(preset="smoke", folds=40, n_jobs=1).fit(_log())
     assert np.isfinite(model.predict(_log().data)).all()
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -9,6 +10,8 @@ import pytest
 from unskew._segments import offsets_of, ranks_within, segment_of
 from unskew.control.aggregate import aggregate
 from unskew.control.boosting import TreeSettings
+from unskew.control.click_fit import ClickFit, fit_clicks
+from unskew.control.evidence import Specification, compare
 from unskew.control.full import FullControlFunction
 from unskew.control.interventions import MovedItems
 from unskew.control.referee import Budget, judge_log, recommend
@@ -54,7 +57,7 @@ def test_a_planted_position_effect_is_found_and_explained() -> None:
     assert verdict["position"].log_likelihood > verdict["none"].log_likelihood
     assert verdict.severity == pytest.approx(1.0, abs=5 * verdict.severity_error)
     assert "The position effect explains" in verdict.text
-    assert verdict.text.endswith("Use full-cfc.") or "Use full-cfc with" in verdict.text
+    assert verdict.text.endswith("Use full-cfc.")
     assert verdict.caution is verdict.fit.caution is not None
     assert verdict.to_dict()["caution"]["agreement"] == verdict.caution.agreement
 
@@ -231,10 +234,47 @@ def test_lines_of_the_table_add_up() -> None:
 
 
 def test_a_handful_of_queries_announces_nothing() -> None:
-    for seed in range(4):
-        verdict = _judge(_world(seed, queries=8))
+    for seed, moving in product(range(4), (False, True)):
+        verdict = _judge(_world(seed, queries=8, moving=moving))
         assert not any(one.found for one in verdict.specifications)
         assert verdict.method == "naive"
+        assert not moving or "too little to confirm or refute" in verdict.text
+
+
+def test_several_terms_share_one_error_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = []
+
+    def seen(*args: object, share: float, **options: object) -> Specification:
+        shares.append(share)
+        return compare(*args, share=share, **options)
+
+    monkeypatch.setattr("unskew.control.term_trials.compare", seen)
+    _judge(_world(0, queries=40), transformations=("minmax", "hazard"))
+    assert shares == [0.05 / 4] * 4  # T, shift and two Φ
+
+
+def test_what_the_referee_fitted_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = []
+
+    def counted(*args: object, **options: object) -> ClickFit:
+        fitted.append(1)
+        return fit_clicks(*args, **options)
+
+    for module in ("referee", "full"):
+        monkeypatch.setattr(f"unskew.control.{module}.fit_clicks", counted)
+    log = _world(0)
+    known = 1 / np.arange(1, log.longest_list + 1)
+    for settings, expected in (({}, 2), ({"examination": known}, 2)):
+        fitted.clear()
+        Recommended(preset="smoke", n_jobs=1, **settings).fit(log)
+        assert len(fitted) == expected
+    ruled = _known_to_the_ranker(0)
+    fitted.clear()
+    verdict = _judge(ruled, terms=())
+    assert len(fitted) == 3  # with a position effect, without one, and beside what moved items say
+    model = FullControlFunction(n_jobs=1, **verdict.settings).reuse(ruled, verdict.fit).fit(ruled)
+    assert model.clicks_ is verdict.fit
+    assert len(fitted) == 3
 
 
 def test_control_terms_are_not_found_in_rounding() -> None:

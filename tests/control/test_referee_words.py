@@ -25,7 +25,7 @@ def _fit(severity: float, error: float) -> SimpleNamespace:
 
 
 def _moved(severity: float, of_model: float) -> Interventions:
-    return Interventions(30, 200.0, severity, 0.05, of_model, 0.05, 5.0, 1.0, 9.0)
+    return Interventions(30, 200.0, severity, 0.05, of_model, 0.05, 5.0, 1.0, 9.0, queries=25)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,12 @@ def test_items_that_say_more_than_the_model_are_not_sent_to_be_shuffled_again() 
 
 
 def test_moved_items_that_agree_on_nothing_to_correct_are_not_called_too_few() -> None:
-    alike = Interventions(30, 200.0, 0.05, 0.05, 0.02, 0.05, 0.1, -1.0, 1.0)
+    alike = Interventions(30, 200.0, 0.05, 0.05, 0.02, 0.05, 0.1, -1.0, 1.0, queries=25)
     assert "hardly matters, as the model says too" in moved_words(alike, by_chance=True)
     assert "hardly matters" not in moved_words(replace(alike, of_model=0.3), by_chance=True)
-    wide = Interventions(3, 20.0, 0.05, 0.5, 0.02, 0.05, 0.1, -1.0, 1.0)
+    assert "too little" in moved_words(replace(alike, queries=9), by_chance=True)
+    assert not replace(_moved(0.2, 0.7), queries=9).refuted
+    wide = Interventions(3, 20.0, 0.05, 0.5, 0.02, 0.05, 0.1, -1.0, 1.0, queries=25)
     assert moved_words(wide, by_chance=True).endswith("too little to confirm or refute the model.")
 
 

@@ -21,6 +21,8 @@ EDITIONS: Mapping[int, str] = {
     4: "full-cfc tries larger trees where its small ones are still learning at their last round, on larger logs",
     5: "shift is where an item usually stood, beside the single moves where nothing tells examination; this moves "
     "default, and full-cfc with shift, where items were moved",
+    6: "the Φ of full-cfc is T less T(0), so that it holds no relevance; this moves full-cfc with Φ, and default where "
+    "Φ was found or a common cause moved items and clicks",
 }
 EDITION = max(EDITIONS)
 
@@ -37,7 +39,11 @@ def edition_of(record: Mapping[str, Any]) -> int:
 def last_moved(unit: Unit, record: Mapping[str, Any]) -> int:
     """The last edition that moved the numbers of a unit with this record: one of that edition is as good as new."""
     of_clicks = unit.method in SELF_TUNED or unit.kind == "referee"
-    if unit.cell.moves_items and (unit.method == "default" or dict(unit.options).get("terms") in ("shift", "auto")):
+    terms = dict(unit.options).get("terms")
+    shocked = unit.method == "default" and unit.cell.shock > 0
+    if unit.kind == "referee" or terms in ("phi", "auto") or shocked or _phi_was_found(record):
+        return 6
+    if unit.cell.moves_items and (unit.method == "default" or terms == "shift"):
         return 5
     if of_clicks and _still_learning(record):
         return 4
@@ -47,4 +53,9 @@ def last_moved(unit: Unit, record: Mapping[str, Any]) -> int:
 def _still_learning(record: Mapping[str, Any]) -> bool:
     """Whether small trees had not stopped by themselves before their 300 rounds were over."""
     trees = (record.get("learnt") or {}).get("trees") or {}
-    return trees.get("alone", 0) > 300 - 20
+    return trees.get("alone", 0) >= 300 - 20
+
+
+def _phi_was_found(record: Mapping[str, Any]) -> bool:
+    verdict = (record.get("learnt") or {}).get("referee") or {}
+    return any(one["found"] and "Φ" in one["name"] for one in verdict.get("specifications", ()))

@@ -93,7 +93,7 @@ _FEW = ("naive", "oracle", "cfc", "position")
 _TERMS = ("full-cfc:terms=T", "full-cfc:terms=phi", "full-cfc:terms=shift")
 # A method told the examination that the simulator used: what it could do if nothing about position had to be learnt.
 PLANTED = "planted"
-_TOLD = f"full-cfc:examination={PLANTED}"
+TOLD = f"full-cfc:examination={PLANTED}"
 
 
 def knows_more(method: str) -> bool:
@@ -106,12 +106,12 @@ def knows_more(method: str) -> bool:
 
 
 # Where items move from session to session a log has many more rows, so fewer methods are compared there.
-_FEWER_HIDDEN = ("naive", "oracle", "full-cfc", _TOLD, f"{_TOLD}:terms=shift", "default", "position")
+_FEWER_HIDDEN = ("naive", "oracle", "full-cfc", TOLD, f"{TOLD}:terms=shift", "default", "position")
 _HIDDEN_METHODS = (*_FEWER_HIDDEN, *_TERMS, "cfc")
 _TRUTH_TREES = (
     *(f"{name}/lambdamart" for name in ("naive", "oracle", "cfc", "cfc-s", "default", "pijd", "paird", "position")),
     "xgb-unbiased/xgboost",
-    f"{_TOLD}/lambdamart",
+    f"{TOLD}/lambdamart",
 )
 _TRUTH_ALL = (
     *_TRUTH_TREES,
@@ -121,6 +121,8 @@ _TRUTH_ALL = (
 _ONE_T = {"transformation": "minmax"}
 
 
+# Lists in which chance swapped a few items.
+SWAPS = "eta=1, swaps"
 # A planted confounder: one item in five was moved far, up or down, for a reason that also moves clicks.
 MOVED_FAR = "a few moved far, with reason"
 _CONFOUNDED: Mapping[str, Any] = {"shock": 6.0, "shock_share": 0.2, "shock_moves_clicks": True}
@@ -242,6 +244,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                 Setting("eta=1"),
                 Setting(MOVED_FAR, Cell(**_CONFOUNDED)),
                 Setting("eta=1, T permuted", options={"placebo": True}),
+                Setting(SWAPS, Cell(landmarks=LANDMARKS)),
             ),
             ("default",),
             ("lambdamart",),
@@ -297,7 +300,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             seeds=3,
             tries=1,
             average=4,
-            smoke=(*_SMOKE, "position/lambdamart", "default/lambdamart", f"{_TOLD}/lambdamart"),
+            smoke=(*_SMOKE, "position/lambdamart", "default/lambdamart", f"{TOLD}/lambdamart"),
         ),
     )
 }

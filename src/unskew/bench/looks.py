@@ -70,7 +70,7 @@ def one_beats_other(one: str, other: str, *, setting: str | None = None, against
             return
         for name in settings if setting is None else [setting]:
             for ranker in rankers_of(outcome, name):
-                where = "" if setting is not None else _where(outcome, name)
+                where = "" if against is not None else _where(outcome, name)
                 yield from _beats(outcome, (name, (ranker, one)), (against or name, (ranker, other)), where)
 
     return look

@@ -23,7 +23,7 @@ REASONS = (
         "best cheap remedy, a position effect in LightGBM, averaged alike.",
         (
             "default closes at least 85 %",
-            "default is in no cell below LightGBM's position effect",
+            "default is in no cell below LightGBM's position effect by more than a standard error.",
             "default is above LightGBM's position effect",
             "default is in no cell below naive by more than a standard error.",
         ),
@@ -58,6 +58,7 @@ REASONS = (
         (
             "default would do better if it were told",
             "default is in no cell below naive by more than a standard error, whatever",
+            "default is in no cell below LightGBM's position effect by more than a standard error, whatever",
             "Told the examination, full-cfc with shift",
         ),
     ),

@@ -19,8 +19,10 @@ from unskew.bench.units import Unit
 from unskew.control.click_fit import PRESETS
 from unskew.control.density import grid_density
 from unskew.control.diagnostics import diagnose
+from unskew.control.full import facts
 from unskew.control.position_effect import position_curve
-from unskew.control.referee import Verdict, judge_log
+from unskew.control.referee import judge_log
+from unskew.control.verdict import Verdict
 from unskew.data.clicks import ClickLog
 from unskew.deploy.manifest import plain
 from unskew.evaluation.metrics import PerQuery, per_query
@@ -206,15 +208,17 @@ def referee(material: Material, unit: Unit, threads: int) -> Result:
     started = time.perf_counter()
     verdict = judge_log(material.log, placebo=placebo, settings=PRESETS[unit.preset], seed=unit.seed, threads=threads)
     seconds = time.perf_counter() - started
-    position = verdict["position"]
+    position, moved = verdict["position"], verdict.interventions
     values: dict[str, float | None] = {
         "corrected": float(verdict.method != "naive"),
         "terms found": float("terms" in verdict.settings),
+        "refuted": float(moved is not None and moved.refuted),
         "gain a click": position.gain / verdict.clicks,
         "severity": verdict.severity,
         "curve covered": _covered(verdict, material.curve),
     }
-    record = {"log": material.facts, "referee": verdict.to_dict()}
+    learnt = {} if verdict.fit is None else facts(verdict.fit)
+    record = {"log": material.facts, "referee": verdict.to_dict(), "learnt": learnt}
     times = {"log": material.seconds, "stage_one": 0.0, "fit": seconds, "test": 0.0}
     return Result([], {}, {name: value for name, value in values.items() if value is not None}, plain(record), times)
 

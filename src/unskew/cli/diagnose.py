@@ -16,7 +16,7 @@ from unskew.cli import app
 from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 from unskew.control.diagnostics import Diagnostics
-from unskew.control.referee import Verdict
+from unskew.control.verdict import Verdict
 
 COLOURS = {"fine": "green", "weak": "yellow", "bad": "bold red"}
 VERDICTS = {

@@ -97,7 +97,7 @@ class AdditiveStage:
     effect : (folds, J) coefficients of the position basis; terms : (folds, t) weights of the control terms.
     held_out : (s,) additive scores, by the model that did not see the query; held_out_terms : (s,) the same of h.
     likelihood : (used,) held-out log-likelihood of every query, position effect included.
-    penalty, bend : what was chosen; tried : penalty → held-out log-likelihood.
+    penalty : what was chosen.
     """
 
     weights: Floats
@@ -108,8 +108,6 @@ class AdditiveStage:
     held_out_terms: Floats
     likelihood: Floats
     penalty: float
-    bend: float
-    tried: dict[float, float]
 
 
 def fit_additive_stage(sample: Sample, fold: IntArray, expected: Floats) -> AdditiveStage:
@@ -118,7 +116,7 @@ def fit_additive_stage(sample: Sample, fold: IntArray, expected: Floats) -> Addi
     columns[:, size] = expected[sample.rows]
     clicks = QueryClicks.of(sample.table)
     bend, _ = choose_bend(basis, clicks, columns[:, : size + 1], penalty=np.zeros(1))
-    trials = _choose_penalty(sample, clicks, fold[sample.queries], bend)
+    trials = _choose_penalty(sample, clicks, fold[sample.queries], int(fold.max()) + 1, bend)
     penalty = max(trials, key=lambda one: trials[one].likelihood.sum())
     best = trials[penalty]
     return AdditiveStage(
@@ -130,8 +128,6 @@ def fit_additive_stage(sample: Sample, fold: IntArray, expected: Floats) -> Addi
         held_out_terms=best.held_out_terms,
         likelihood=best.likelihood,
         penalty=penalty,
-        bend=bend,
-        tried={one: float(trials[one].likelihood.sum()) for one in sorted(trials)},
     )
 
 
@@ -143,9 +139,11 @@ class _Trial:
     likelihood: Floats
 
 
-def _choose_penalty(sample: Sample, clicks: QueryClicks, fold: IntArray, bend: float) -> dict[float, _Trial]:
+def _choose_penalty(
+    sample: Sample, clicks: QueryClicks, fold: IntArray, folds: int, bend: float
+) -> dict[float, _Trial]:
     """Climb along the penalties for as long as the held-out likelihood rises; what was tried on the way."""
-    start = np.zeros((int(fold.max()) + 1, sample.columns.shape[1]))
+    start = np.zeros((folds, sample.columns.shape[1]))
     trials: dict[float, _Trial] = {}
 
     def value(at: int) -> float:

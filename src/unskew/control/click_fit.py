@@ -47,6 +47,7 @@ class ClickFit:
     trees, boosted : fold models of trees from nothing, and of trees on top of the additive stage.
     stack : the weights of trees, boosted, place (and terms), and the position effect.
     size : of the trees, as held-out clicks preferred it.
+    examination : by position, where it was given.
     caution : how much of that effect is left to relevance; None where no position effect was estimated.
     """
 
@@ -59,6 +60,7 @@ class ClickFit:
     boosted: CrossFit
     stack: Stack
     size: TreeSettings
+    examination: Floats | None = None
     caution: Caution | None = None
 
     @property
@@ -167,7 +169,7 @@ def fit_clicks(
     parts = _parts(sample, place, additive, trees, boosted)
     stack = fit_stack(basis, sample.table.position, QueryClicks.of(sample.table), parts)
     caution = be_cautious(basis, sample.table, parts, stack) if basis.size else None
-    return ClickFit(looks, fold, sample, place, additive, trees, boosted, stack, settings, caution)
+    return ClickFit(looks, fold, sample, place, additive, trees, boosted, stack, settings, examination, caution)
 
 
 def _parts(

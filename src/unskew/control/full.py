@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from unskew._machine import native_threads
 from unskew._options import Preset, TuneOn
 from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
@@ -51,7 +52,6 @@ class FullControlFunction(Method):
     examination : the chance of being looked at by position, 1 first, if an experiment has told; else it is estimated.
         Without it control terms are told from the position effect by the shape of h alone, which may fail.
     folds : queries are held out in so many parts; every part's model goes into the mixture.
-    monotone : report a position curve that never rises.
     confidence : of the curve's intervals.
     preset : "default", "paper" (its tree sizes) or "smoke".
     tune_on : accepted like everywhere; settings are chosen by held-out clicks, and validation data only adds a figure.
@@ -77,7 +77,6 @@ class FullControlFunction(Method):
         transformation: str = "minmax",
         examination: Examination | None = None,
         folds: int = 4,
-        monotone: bool = False,
         confidence: float = 0.9,
         preset: Preset = "default",
         tune_on: TuneOn = "auto",
@@ -89,7 +88,6 @@ class FullControlFunction(Method):
         self.transformation = transformation
         self.examination = examination
         self.folds = folds
-        self.monotone = monotone
         self.confidence = confidence
         self.preset = preset
         self.tune_on = tune_on
@@ -103,8 +101,8 @@ class FullControlFunction(Method):
         terms, known, found = self._what_is_known(log, shared)
         started = time.perf_counter()
         fit_to = partial(self._fit_clicks, log, terms, known, shared)
-        plain = log_of is log and terms is None and known is None
-        fit = self.clicks_ = ready if plain and ready is not None else fit_to()
+        usable = ready is not None and log_of is log and terms is None and _alike(ready.examination, known)
+        fit = self.clicks_ = ready if usable else fit_to()
         seconds = time.perf_counter() - started
         names = log.data.feature_names
         ranker: Any
@@ -112,7 +110,7 @@ class FullControlFunction(Method):
             ranker, candidates = self._net(log, fit, fit_to)
             found["taught_by"] = candidates[0].setting["taught_by"]
         else:
-            ranker = Forest(fit.forest(names))
+            ranker = Forest(fit.forest(names), self.n_jobs)
             candidates = [Candidate({"terms": self._terms_used() or "none", "trees": fit.n_trees}, None, seconds)]
         candidates[0] = replace(candidates[0], score=self._judged(ranker, validation))
         return Outcome(
@@ -124,7 +122,10 @@ class FullControlFunction(Method):
         )
 
     def reuse(self, log: ClickLog, fit: ClickFit | None) -> Self:
-        """Take a click model that the referee fitted to this log with these settings, instead of fitting it again."""
+        """Take a click model that the referee fitted to this log, instead of fitting it again.
+
+        It has no control terms; where they are asked for, or another examination, it is left aside.
+        """
         self._ready = log, fit
         return self
 
@@ -149,7 +150,6 @@ class FullControlFunction(Method):
             stack.effect,
             stack.covariance,
             confidence=self.confidence,
-            monotone=self.monotone,
             first=int(log.position.min()),
         )
 
@@ -171,7 +171,7 @@ class FullControlFunction(Method):
                 folds=self.folds,
                 settings=PRESETS[self.preset],
                 seed=self.random_state,
-                threads=threads_of(self.n_jobs),
+                threads=native_threads(self.n_jobs),
                 shared=shared if table is None else None,
             )
 
@@ -231,9 +231,8 @@ class FullControlFunction(Method):
                 )
 
 
-def threads_of(n_jobs: int | None) -> int:
-    """scikit-learn's n_jobs as LightGBM counts threads: 0 means all."""
-    return 0 if n_jobs is None or n_jobs < 1 else n_jobs
+def _alike(one: Floats | None, other: Floats | None) -> bool:
+    return other is None if one is None else other is not None and np.array_equal(one, other)
 
 
 def _of_position(basis: PositionBasis, stack: Stack) -> dict[str, float | None]:

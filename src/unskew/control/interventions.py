@@ -19,6 +19,7 @@ from unskew._segments import IntArray, segment_sum
 from unskew.control.aggregate import Exposures
 from unskew.control.click_model import QueryClicks
 from unskew.control.conditional import fit_linear, robust_covariance
+from unskew.control.evidence import LEAST
 from unskew.control.position_effect import PositionBasis, choose_bend, falling
 
 Floats = npt.NDArray[np.float64]
@@ -33,6 +34,7 @@ class Interventions:
     """What moved items say.
 
     items, clicks : items with clicks that were shown at several positions, and their clicks.
+    queries : how many queries they are of.
     severity, severity_error : η from them alone.
     of_model, model_error : η that the model's position effect means for the same items.
     gain, low, high : held-out log-likelihood that the model's position effect adds to none, with its interval.
@@ -47,16 +49,23 @@ class Interventions:
     gain: float
     low: float
     high: float
+    queries: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether they are of enough queries to say anything."""
+        return self.queries >= LEAST
 
     @property
     def confirmed(self) -> bool:
         """Whether the model predicts how clicks change when an item moves."""
-        return self.low > 0 and not self.refuted
+        return self.enough and self.low > 0 and not self.refuted
 
     @property
     def refuted(self) -> bool:
         """Whether the model's η and theirs differ by more than chance explains."""
-        return abs(self.of_model - self.severity) > FAR * math.hypot(self.severity_error, self.model_error)
+        error = math.hypot(self.severity_error, self.model_error)
+        return self.enough and abs(self.of_model - self.severity) > FAR * error
 
     @property
     def overrules(self) -> bool:
@@ -95,8 +104,10 @@ class MovedItems:
         columns = -np.log(table.position[self.rows].astype(np.float64))[:, None]
         # A weak pull towards no effect keeps a handful of clicks from saying "infinitely steep".
         fit = fit_linear(columns, self.clicks, penalty=np.array([0.1]))
-        covariance = robust_covariance(fit, columns, self.clicks)
-        return float(fit.coefficients[0]), float(np.sqrt(covariance[0, 0]))
+        variance = float(robust_covariance(fit, columns, self.clicks)[0, 0])
+        if len(self.clicks.totals) < LEAST:  # so few hardly differ among themselves, which looks like certainty
+            variance = max(variance, 1.0 / float(fit.curvature[0, 0]))
+        return float(fit.coefficients[0]), math.sqrt(variance)
 
     def examination(self, table: Exposures, longest: int) -> list[float]:
         """(longest,) examination relative to the top, from these items alone: a power law, bent where they insist."""
@@ -115,6 +126,10 @@ class MovedItems:
 
         place, said = inside(-np.log(table.position[self.rows].astype(np.float64))), inside(effect[self.rows])
         return float((weight * place) @ said / max(float((weight * place) @ place), 1e-12))
+
+    def queries(self, table: Exposures) -> int:
+        """How many queries they are of."""
+        return len(np.unique(table.segment[self.rows[self.clicks.offsets[:-1]]]))
 
     def gain_by_query(self, table: Exposures, effect: Floats) -> Floats:
         """(queries,) log-likelihood that a position effect (n rows of the table) adds to none."""

@@ -140,7 +140,9 @@ def _try_teachers(
         started, net = time.perf_counter(), make(learning_rate=rate)
         try:
             net = how(net, net_settings(net)[0], judge=judge)
-        except LogError:  # no click that far up
+        except LogError:  # no click that far up, which only a net on clicks minds
+            if by == "click model":
+                raise
             continue
         facts = {"taught_by": by, "learning_rate": rate, "stage": net.stage_, "held_out": net.judged_}
         candidates.append(Candidate(facts, None, time.perf_counter() - started))
@@ -177,7 +179,7 @@ def _taught(
     """
     rows, offsets = _some_of_each(data, without, seed=ranker.random_state)
     design = DesignMatrix(data.features, rows)
-    f = Forest(fit.forest(data.feature_names)).predict(design)
+    f = Forest(fit.forest(data.feature_names), ranker.n_jobs).predict(design)
     share = softmax_within(f, offsets, segment_of(offsets)).astype(np.float32)
     return _train(ranker, schedule, design, cut_lists(share, np.diff(offsets), list_size=None), judge)
 

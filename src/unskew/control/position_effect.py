@@ -103,10 +103,9 @@ def position_curve(
     covariance: Floats | None = None,
     *,
     confidence: float = 0.9,
-    monotone: bool = False,
     first: int = 1,
 ) -> PositionCurve:
-    """Examination e^{b_k} of every position, with its interval; `monotone` makes it never rise.
+    """Examination e^{b_k} of every position, with its interval.
 
     first : the highest position that anything was shown at; the curve begins there, and is relative to it.
     """
@@ -115,8 +114,6 @@ def position_curve(
     position = _drawn(first, basis.knots[-1])
     table = basis.columns(position) - basis.columns(position[:1])
     effect = table @ coefficients
-    if monotone:
-        effect = falling(effect)
     if covariance is None:
         return PositionCurve(position, np.exp(effect))
     spread = np.sqrt(np.einsum("kp,pq,kq->k", table, covariance, table)) * ndtri(0.5 + confidence / 2)

@@ -142,7 +142,7 @@ def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
         return f"{said}. The model says {moved.of_model:.2f} of them, and is refuted: {why}."
     if moved.confirmed:
         return said + ", and the model predicts how they change."
-    near = HALF * moved.severity_error < NARROW and abs(moved.severity) <= HALF * moved.severity_error
+    near = moved.enough and HALF * moved.severity_error < NARROW and abs(moved.severity) <= HALF * moved.severity_error
     if near and abs(moved.of_model) < NARROW:
         return said + ": where an item stands hardly matters, as the model says too."
     return said + "; too little to confirm or refute the model."

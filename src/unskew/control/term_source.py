@@ -33,7 +33,8 @@ _OF_SHIFT = (0, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 1)
 class TermSource:
     """Makes the control terms of a log's rows.
 
-    "T" : the transformed residual of stage one; "phi" : its products with the features.
+    "T" : the transformed residual of stage one; "phi" : its products with the features, T less T(0): an item that
+        stands where its features make one expect it has none, or h would hold relevance that f then lacks.
     "shift" : how far above the place that its features and its rivals make one expect an item usually stood. Inside a
         query and on the logarithmic scale of the position effect far more of the place is explained than by stage one,
         whose target is the rank over all queries; so what the ranker did for other reasons stands out. Swaps by chance
@@ -62,10 +63,10 @@ class TermSource:
                 values = (shift(table, usual, expected), here - usual)[: 1 + (kind == "moves")]
                 return SeveralTerms(tuple(BentTerm.at_quantiles(mixed(value), _OF_SHIFT) for value in values))
             residual = self.stage_one.residual(self.log, table.row, table.position)
-            value = mixed(fit_transformation(transformation, self.stage_one.statistics)(residual))
+            transform = fit_transformation(transformation, self.stage_one.statistics)
             if kind == "T":
-                return BentTerm.at_quantiles(value, _OF_T)
-            terms = control_terms(self.log.data, "interaction", value)
+                return BentTerm.at_quantiles(mixed(transform(residual)), _OF_T)
+            terms = control_terms(self.log.data, "interaction", mixed(transform.centred()(residual)))
             return ProductTerms.of(DesignMatrix(self.log.data.features, table.row, terms))
 
         return columns

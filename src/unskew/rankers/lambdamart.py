@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 
+from unskew._machine import native_threads
 from unskew._options import Preset
 from unskew._segments import IntArray
 from unskew.data.design import DesignMatrix
@@ -228,7 +229,7 @@ class LambdaMART(BaseEstimator):
 
     @property
     def _threads(self) -> int:
-        return 0 if self.n_jobs is None or self.n_jobs < 1 else self.n_jobs
+        return native_threads(self.n_jobs)
 
     def _params(self, design: DesignMatrix, *, verbosity: int) -> dict[str, Any]:
         bagging = self.setting("bagging_fraction")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 
+from unskew._machine import native_threads
 from unskew._options import Preset
 from unskew._segments import IntArray, offsets_of, positions_in, segment_mean
 from unskew.data.design import DesignMatrix
@@ -155,7 +156,7 @@ class XGBoostRanker(BaseEstimator):
 
     @property
     def _threads(self) -> int:
-        return 0 if self.n_jobs is None or self.n_jobs < 1 else self.n_jobs
+        return native_threads(self.n_jobs)
 
     def _check_positions(self, position: IntArray | None, sizes: IntArray) -> None:
         if position is None and not self.unbiased:
