@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,12 +30,14 @@ from unskew._files import atomic_path
 from unskew._segments import offsets_of
 from unskew.bench.cells import Cell
 from unskew.bench.collection import Source, read_collection
+from unskew.bench.editions import EDITION
 from unskew.bench.material import make_material
 from unskew.bench.store import versions
 from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import PRESETS, ClickFit, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
 from unskew.control.forest_ranker import Forest
+from unskew.control.groundwork import Shared
 from unskew.control.stack import fit_stack
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
@@ -65,6 +67,7 @@ class World:
     """Clicks to learn from and queries to test on.
 
     second : (queries of the table,) whether a query is of the second class, say from another device.
+    ground : what the plain model left for others, its m(x) among it.
     """
 
     log: ClickLog
@@ -73,6 +76,7 @@ class World:
     test: RankingData
     seed: int
     preset: str
+    ground: Shared = field(default_factory=dict)
 
     def fit(
         self, table: Exposures | None = None, *, seed: int = 0, trees: Mapping[str, Any] | None = None, **options: Any
@@ -85,7 +89,7 @@ class World:
     @cached_property
     def plain(self) -> ClickFit:
         """The model as it is; changes that begin where it ends share it."""
-        return self.fit()
+        return self.fit(shared=self.ground)
 
     def scores(self, *fits: ClickFit) -> Floats:
         """(rows of the test queries,) the mean of the models' scores."""
@@ -119,8 +123,9 @@ def four_bootstraps(world: World) -> Floats:
 
 def without_place(world: World) -> Floats:
     """Without m(x), the place that stage one expects, among the parts."""
-    place = replace(world.plain.place, held_out=np.zeros_like(world.plain.place.held_out))
-    return world.scores(world.fit(shared={"data": _binned(world), "place": place}))
+    nothing = replace(world.plain.place, held_out=np.zeros_like(world.plain.place.held_out))
+    ground = {key: replace(one, place=nothing) for key, one in world.ground.items()}
+    return world.scores(world.fit(shared=ground))
 
 
 def third_step(world: World) -> Floats:
@@ -263,12 +268,6 @@ def measure(source: Source, preset: str, work: Path, unit: tuple[str, int, int])
     return found
 
 
-def _binned(world: World) -> Any:
-    from unskew.rankers.binned import binned
-
-    return binned(DesignMatrix(world.log.data.features, world.table.row), threads=1)
-
-
 def page(found: Sequence[Mapping[str, Any]], said: str) -> str:
     """The table as Markdown: mean difference from the model as it is, in thousandths, ± its standard error."""
     lines = ["| change | " + " | ".join((*CELLS, "all", "time")) + " |", "|---|" + "---:|" * (len(CELLS) + 2)]
@@ -343,7 +342,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.append(one)
             print(f"{len(found)} of {len(units)}: {one['cell']}", file=sys.stderr, flush=True)
     made = ", ".join(f"{name} {version}" for name, version in versions().items())
-    said = f"{source.label}: {options.folds} of 5 folds × {options.seeds} click seeds a column; {made}."
+    said = (
+        f"{source.label}: {options.folds} of 5 folds × {options.seeds} click seeds a column; edition {EDITION}; {made}."
+    )
     with atomic_path(options.out) as path:
         path.write_text(page(found, said), encoding="utf-8")
     print(options.out)

@@ -14,7 +14,7 @@ from unskew.control.click_model import QueryClicks
 
 Floats = npt.NDArray[np.float64]
 
-# Rows worked on at once: bounds the float64 copies whatever the size of the log.
+# Rows worked on at once: bounds the weighted copies whatever the size of the log.
 _BLOCK = 16_384
 _STEPS = 40
 
@@ -67,22 +67,24 @@ def fit_linear(
     >>> round(float(np.exp(fit.coefficients[0])), 3)
     3.0
     """
+    columns = columns.astype(np.float64, copy=False)  # once, not at every step
     given = np.zeros(len(columns)) if given is None else given
     beta = np.zeros(columns.shape[1]) if start is None else start.copy()
 
     def cost(at: Floats) -> float:
         return 0.5 * float(penalty @ (at - centre) ** 2)
 
-    def objective(at: Floats) -> float:
-        return float(clicks.log_likelihood(columns @ at + given).sum()) - cost(at)
+    def objective(at: Floats) -> tuple[float, Floats]:
+        scores = columns @ at + given
+        return float(clicks.log_likelihood(scores).sum()) - cost(at), scores
 
-    value = objective(beta)
+    value, scores = objective(beta)
     for _ in range(_STEPS):
-        slope, curvature = _moments(columns, clicks, columns @ beta + given)
+        slope, curvature = _moments(columns, clicks, scores)
         slope -= penalty * (beta - centre)
         curvature[np.diag_indices_from(curvature)] += penalty
         step = _solve(curvature, slope)
-        beta, value = _line_search(objective, beta, step, value)
+        beta, value, scores = _line_search(objective, beta, step, value, scores)
         if float(slope @ step) < tolerance:
             break
     return LinearFit(beta, curvature, value + cost(beta), cost(beta), penalty)
@@ -105,7 +107,7 @@ def robust_covariance(
     return inverse @ meat @ inverse
 
 
-def _moments(columns: npt.NDArray[np.floating], clicks: QueryClicks, scores: Floats) -> tuple[Floats, Floats]:
+def _moments(columns: Floats, clicks: QueryClicks, scores: Floats) -> tuple[Floats, Floats]:
     """Slope Z'(c − µ) and curvature Σ µ z z' − Σ_q N_q z̄ z̄' with z̄ = Σ s z, a block of queries at a time."""
     share = clicks.shares(scores)
     expected = clicks.totals[clicks.segment] * share
@@ -116,7 +118,7 @@ def _moments(columns: npt.NDArray[np.floating], clicks: QueryClicks, scores: Flo
     bounds = np.unique(np.append(cuts, len(clicks.offsets) - 1))
     for first, last in pairwise(bounds.tolist()):
         start, stop = int(clicks.offsets[first]), int(clicks.offsets[last])
-        z = columns[start:stop].astype(np.float64, copy=False)
+        z = columns[start:stop]
         slope += z.T @ left_over[start:stop]
         weighted = z * expected[start:stop, None]
         curvature += z.T @ weighted
@@ -135,14 +137,14 @@ def _solve(curvature: Floats, slope: Floats) -> Floats:
 
 
 def _line_search(
-    objective: Callable[[Floats], float], beta: Floats, step: Floats, value: float
-) -> tuple[Floats, float]:
-    """The longest of the halved steps that does not lose anything."""
+    objective: Callable[[Floats], tuple[float, Floats]], beta: Floats, step: Floats, value: float, scores: Floats
+) -> tuple[Floats, float, Floats]:
+    """The longest of the halved steps that does not lose anything: where it leads, the value and the scores there."""
     size = 1.0
     for _ in range(30):
         tried = beta + size * step
-        reached = objective(tried)
+        reached, there = objective(tried)
         if reached >= value:
-            return tried, reached
+            return tried, reached, there
         size /= 2
-    return beta, value
+    return beta, value, scores
