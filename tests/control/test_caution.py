@@ -17,7 +17,7 @@ from unskew.control.caution import (
     RAISED,
     WHOLE,
     Caution,
-    _along_place,
+    along_place,
     be_cautious,
     caution_words,
 )
@@ -90,7 +90,7 @@ def test_in_between_the_share_grows_with_the_agreement() -> None:
     table, parts = _world(0.82)
     basis, stack = _stack(table, parts)
     caution = be_cautious(basis, table, parts, stack)
-    most = min(LEFT, RAISED * _along_place(stack.weights, table, parts)[0] / stack.severity)
+    most = min(LEFT, RAISED * along_place(stack.weights, table, parts)[0] / stack.severity)
     assert BEGINS < caution.agreement < WHOLE
     assert caution.left == pytest.approx(most * (caution.agreement - BEGINS) / (WHOLE - BEGINS))
 
@@ -127,7 +127,7 @@ def test_control_terms_are_no_part_of_relevance() -> None:
     table, parts = _world(0.3)
     _, stack = _stack(table, parts)
     noise = {**parts, "terms": 3 * parts["place"]}
-    assert _along_place({**stack.weights, "terms": 5.0}, table, noise) == _along_place(stack.weights, table, parts)
+    assert along_place({**stack.weights, "terms": 5.0}, table, noise) == along_place(stack.weights, table, parts)
 
 
 def test_an_effect_that_was_overestimated_no_longer_turns_relevance_against_the_ranker() -> None:
@@ -150,7 +150,7 @@ def _slope(table: Exposures, parts: dict[str, Floats], effect: Floats) -> float:
     clicks = QueryClicks.of(table)
     fixed = replace(clicks, log_shown=clicks.log_shown + effect)
     weights = fit_stack(PositionBasis.up_to(1), table.position, fixed, parts).weights
-    return _along_place(weights, table, parts)[0]
+    return along_place(weights, table, parts)[0]
 
 
 def test_clicks_that_rise_with_position_are_left_as_they_are() -> None:

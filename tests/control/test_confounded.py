@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
-from unskew.control.confounded import TAKEN, bounded, taken_examination
+from unskew.control.confounded import AGAINST, TAKEN, bounded, taken_examination
 from unskew.control.full import FullControlFunction
 from unskew.control.referee import judge_log, recommend
 from unskew.data.clicks import ClickLog
@@ -102,3 +103,33 @@ def test_terms_auto_takes_the_examination_with_the_terms() -> None:
     settings = model.outcome_.extra["referee"]["settings"]
     assert settings["terms"] == "shift"
     np.testing.assert_allclose(model.bias_.value, settings["examination"])
+
+
+@pytest.mark.parametrize(
+    "cause", [{"shock": 4.0, "shock_share": 0.06}, {"shock": 2.0, "shock_per": "session"}], ids=["items", "taste"]
+)
+def test_relevance_that_runs_against_the_ranker_is_a_sign_of_a_common_cause(cause: dict[str, Any]) -> None:
+    """Few items moved far, or lists made to taste and seen often: terms need not be found for the sign to be there."""
+    judged = synthetic_collection(100, longest=30, typical=15, seed=1)
+    train, test = (judged.take_queries(np.arange(*span)) for span in ((70,), (70, 100)))
+    log = simulate(train, passes=30, shock_moves_clicks=True, seed=1, **cause)
+    grades = test.require_grades("Testing")
+
+    def ndcg(method: object) -> float:
+        scores = method.predict(test)  # type: ignore[attr-defined]
+        return float(np.nanmean(per_query(grades, scores, test.offsets, max_grade=4)["ndcg@10"]))
+
+    chosen = Recommended(n_jobs=1).fit(log)
+    assert chosen.verdict_.agreement < AGAINST
+    assert chosen.verdict_.against
+    assert "runs against the production ranker's own order" in chosen.verdict_.text
+    whole = FullControlFunction(n_jobs=1).fit(log)
+    assert ndcg(whole) < ndcg(chosen) - 0.1
+    assert ndcg(chosen) > ndcg(make_method("naive", n_jobs=1).fit(log))
+
+
+def test_without_a_common_cause_nothing_runs_against_the_ranker() -> None:
+    verdict = recommend(simulate(_split(260, 2)[0], seed=3), n_jobs=1)
+    assert verdict.agreement > 0.3
+    assert not verdict.against
+    assert "runs against" not in verdict.text

@@ -277,14 +277,17 @@ def test_what_the_referee_fitted_is_not_fitted_again(monkeypatch: pytest.MonkeyP
     assert len(fitted) == 3
 
 
-def test_control_terms_are_not_found_in_rounding() -> None:
+def test_clicks_at_the_top_alone_say_nothing_and_terms_are_not_found_in_rounding() -> None:
     log = _world(0, queries=40)
     top = ClickLog.from_arrays(
         log.data, row=log.row, session=log.session_of, position=log.position, click=log.position == 1
     )
     verdict = _judge(top)
-    assert not any(one.found for one in verdict.specifications[2:])
-    assert verdict.settings == {}
+    assert (verdict.method, verdict.settings) == ("naive", {})
+    assert "All clicks are at position 1, so that nothing tells relevance from position." in verdict.text
+    nearly = log.click * (log.position == 2) + (log.position == 1) > 0
+    second = ClickLog.from_arrays(log.data, row=log.row, session=log.session_of, position=log.position, click=nearly)
+    assert not any(one.found for one in _judge(second).specifications[2:])
 
 
 def test_pages_that_begin_lower_are_read_from_their_first_position() -> None:

@@ -21,8 +21,9 @@ EDITIONS: Mapping[int, str] = {
     4: "full-cfc tries larger trees where its small ones are still learning at their last round, on larger logs",
     5: "shift is where an item usually stood, beside the single moves where nothing tells examination; this moves "
     "default, and full-cfc with shift, where items were moved",
-    6: "the Φ of full-cfc is T less T(0), so that it holds no relevance; this moves full-cfc with Φ, and default where "
-    "Φ was found or a common cause moved items and clicks",
+    6: "the Φ of full-cfc is T less T(0), so that it holds no relevance, and default takes half of the position effect "
+    "where relevance runs against the production ranker; this moves full-cfc with Φ, and default where Φ was found or "
+    "a common cause moved items and clicks",
 }
 EDITION = max(EDITIONS)
 

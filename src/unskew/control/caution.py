@@ -60,12 +60,12 @@ class Caution:
 def be_cautious(basis: PositionBasis, table: Exposures, parts: Mapping[str, Floats], stack: Stack) -> Caution:
     """Look how far relevance and the expected place agree; parts are (n,) held-out scores of the table's rows."""
     effect, steep = basis.columns(table.position) @ stack.effect, stack.severity
-    slope, agreement = _along_place(stack.weights, table, parts)
+    slope, agreement = along_place(stack.weights, table, parts)
     more = RAISED * max(slope, 0.0)
     if steep <= 0 or more == 0:
         return Caution(agreement, 0.0, stack.weights)
     back = min(LOWER * stack.severity_error, more)
-    _, agreement = _along_place(_weights(table, parts, effect + back * np.log(table.position)), table, parts)
+    _, agreement = along_place(_weights(table, parts, effect + back * np.log(table.position)), table, parts)
     close = float(np.clip((agreement - BEGINS) / (WHOLE - BEGINS), 0.0, 1.0))
     left = close * min(LEFT, more / steep) * _unknown(table)
     return Caution(agreement, left, _weights(table, parts, (1.0 - left) * effect) if left else stack.weights)
@@ -87,7 +87,7 @@ def _weights(table: Exposures, parts: Mapping[str, Floats], effect: Floats) -> d
     return fit_stack(PositionBasis.up_to(1), table.position, fixed, parts).weights
 
 
-def _along_place(weights: Mapping[str, float], table: Exposures, parts: Mapping[str, Floats]) -> tuple[float, float]:
+def along_place(weights: Mapping[str, float], table: Exposures, parts: Mapping[str, Floats]) -> tuple[float, float]:
     """Slope and correlation of f with the expected place inside queries; 0 where one of them says nothing."""
     f = sum((weights[name] * part for name, part in parts.items() if name != "terms"), np.zeros(len(table)))
     f, place = (values - segment_mean(values, table.offsets)[table.segment] for values in (f, parts["place"]))

@@ -67,7 +67,7 @@ def fit_linear(
     >>> round(float(np.exp(fit.coefficients[0])), 3)
     3.0
     """
-    columns = columns.astype(np.float64, copy=False)  # once, not at every step
+    exact: Floats = columns.astype(np.float64, copy=False)  # once, not at every step
     given = np.zeros(len(columns)) if given is None else given
     beta = np.zeros(columns.shape[1]) if start is None else start.copy()
 
@@ -75,12 +75,12 @@ def fit_linear(
         return 0.5 * float(penalty @ (at - centre) ** 2)
 
     def objective(at: Floats) -> tuple[float, Floats]:
-        scores = columns @ at + given
+        scores = exact @ at + given
         return float(clicks.log_likelihood(scores).sum()) - cost(at), scores
 
     value, scores = objective(beta)
     for _ in range(_STEPS):
-        slope, curvature = _moments(columns, clicks, scores)
+        slope, curvature = _moments(exact, clicks, scores)
         slope -= penalty * (beta - centre)
         curvature[np.diag_indices_from(curvature)] += penalty
         step = _solve(curvature, slope)

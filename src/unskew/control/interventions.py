@@ -27,6 +27,8 @@ Floats = npt.NDArray[np.float64]
 # Standard errors between two severities that are hardly chance: the moved items then overrule the model. Where both
 # are right that costs little (MQ2008: 0.003 of NDCG@10), where the model is not it brings a lot.
 FAR = 2.5
+# With very many clicks any bend of the curve is beyond chance; differences of η below this one are nobody's concern.
+LEAST_DIFFERENCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Interventions:
     def refuted(self) -> bool:
         """Whether the model's η and theirs differ by more than chance explains."""
         error = math.hypot(self.severity_error, self.model_error)
-        return self.enough and abs(self.of_model - self.severity) > FAR * error
+        return self.enough and abs(self.of_model - self.severity) > max(FAR * error, LEAST_DIFFERENCE)
 
     @property
     def overrules(self) -> bool:

@@ -21,7 +21,7 @@ from unskew.control.aggregate import Exposures
 from unskew.control.boosting import TreeSettings
 from unskew.control.click_fit import PRESETS, ClickFit, TooFewQueriesError, click_table, fit_clicks
 from unskew.control.click_model import QueryClicks
-from unskew.control.confounded import bounded
+from unskew.control.confounded import agreement, bounded, runs_against
 from unskew.control.evidence import Budget, Specification, compare, interval
 from unskew.control.groundwork import Shared
 from unskew.control.interventions import Interventions, MovedItems
@@ -98,7 +98,12 @@ def judge_log(
     trial = _Trial(
         log, terms, transformations, placebo, budget, wanted, seed, threads, {} if shared is None else shared
     )
-    return _judge(trial, click_table(log), known_examination(examination, log.longest_list))
+    table, known = click_table(log), known_examination(examination, log.longest_list)
+    clicked = table.position[table.clicks > 0]
+    if known is None and clicked.min() == clicked.max() and table.position.min() < table.position.max():
+        why = f"All clicks are at position {clicked[0]}, so that nothing tells relevance from position."
+        return nothing_told(float(log.n_clicks), why)
+    return _judge(trial, table, known)
 
 
 def _judge(trial: _Trial, whole: Exposures, known: Floats | None) -> Verdict:
@@ -116,25 +121,58 @@ def _judge(trial: _Trial, whole: Exposures, known: Floats | None) -> Verdict:
     moved = _moved(fit, stacks, budget, seed)
     if moved is not None and moved.refuted:
         # Terms may be tried twice, beside the model's effect and beside the moved items': they share the error.
-        trial = replace(trial, budget=replace(budget, error=budget.error / (1 if moved.overrules else 2)))
-    terms = _try_terms(trial, table, fit, position, moved)
-    told = None
-    if moved is not None and moved.refuted and not (bounded(fit) and any(one.found for one in terms)):
-        # Terms beside a refuted effect mean nothing; they are tried beside the moved items' examination.
-        terms, told = [], _judge(trial, whole, _of_moved(fit, trial.log.longest_list))
-    findings = Findings(fit, position, terms, moved, told, known)
+        trial = replace(trial, budget=replace(budget, error=budget.error / 2))
+    terms, told, against = _beyond_position(trial, whole, table, fit, position, moved)
+    findings = Findings(fit, position, terms, moved, told, known, against)
     same = table is whole and settings == trial.settings
     return verdict_of(findings, nothing, budget, same=same, longest=trial.log.longest_list)
+
+
+def _beyond_position(
+    trial: _Trial,
+    whole: Exposures,
+    table: Exposures,
+    fit: ClickFit,
+    position: Specification,
+    moved: Interventions | None,
+) -> tuple[list[Specification], Verdict | None, bool]:
+    """What control terms add, the verdict beside what moved items say if that counts, and whether f runs against
+    the ranker.
+
+    Moved items count where they refute the model, unless terms explain that they say more than it, or f would run
+    against the ranker beside what they say. Terms beside a refuted effect mean nothing.
+    """
+    against = fit.examination is None and bounded(fit) and runs_against(agreement(fit))
+    refuted = moved is not None and moved.refuted
+    told = None
+    if moved is not None and moved.overrules:
+        told = _beside_moved(trial, whole, fit)
+        against = against or (told is None and bounded(fit))
+    terms = [] if told is not None else _try_terms(trial, table, fit, position, moved)
+    explained = bounded(fit) and (against or any(one.found for one in terms))
+    if refuted and told is None and not explained:
+        told = _beside_moved(trial, whole, fit)
+        against = told is None and bounded(fit)
+        terms = [] if told is not None else terms
+    return terms, told, against
+
+
+def _beside_moved(trial: _Trial, whole: Exposures, fit: ClickFit) -> Verdict | None:
+    """The verdict beside the moved items' examination; None where it would have f run against the ranker."""
+    moved = MovedItems.of(fit.used)
+    assert moved is not None
+    longest = trial.log.longest_list
+    told = _judge(trial, whole, known_examination(moved.examination(fit.used, longest), longest))
+    return None if runs_against(told.agreement) else told
 
 
 def _try_terms(
     trial: _Trial, table: Exposures, fit: ClickFit, position: Specification, moved: Interventions | None
 ) -> list[Specification]:
-    """What control terms add; none are tried beside an effect that moved items overrule."""
+    """What control terms add to a fit."""
     # With the examination given, moves by chance have nothing to say; without it, they may have been to people's taste.
     tried = trial.specifications("shift" if moved is None else "moves")
-    nothing = fit.basis.size == 0 and fit.examination is None
-    if not tried or nothing or (moved is not None and moved.overrules):
+    if not tried or (fit.basis.size == 0 and fit.examination is None):
         return []
     return try_terms(trial.log, table, fit, tried, position, trial.placebo, trial.budget, trial.seed)
 
@@ -206,9 +244,3 @@ def _moved(fit: ClickFit, stacks: list[Stack], budget: Budget, seed: int) -> Int
         high=high,
         queries=moved.queries(table),
     )
-
-
-def _of_moved(fit: ClickFit, longest: int) -> Floats | None:
-    moved = MovedItems.of(fit.used)
-    assert moved is not None
-    return known_examination(moved.examination(fit.used, longest), longest)

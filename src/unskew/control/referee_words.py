@@ -17,6 +17,10 @@ from unskew.control.stack import Stack
 HALF = 1.96
 # Half an interval that is narrow enough to say of η that it is about 0.
 NARROW = 0.25
+# What is done where the position effect is an upper bound of the examination.
+MIDDLE = (
+    "Examination lies between none and all of it, and the middle is taken. Have a few results shuffled, if you can."
+)
 
 
 def position_words(
@@ -116,10 +120,7 @@ def terms_words(
         return said
     if not shuffle:
         return f"{said} The same may have steepened the position effect, so that half of it is taken for examination."
-    return (
-        f"{said} The same may have steepened the position effect, and nothing here tells by how much: examination lies "
-        "between none and all of it, and the middle is taken. Have a few results shuffled, if you can."
-    )
+    return f"{said} The same may have steepened the position effect, and nothing here tells by how much. {MIDDLE}"
 
 
 def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
@@ -134,7 +135,10 @@ def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
             f"shuffled them yourself, give that as the examination, k^−{moved.severity:.2f}."
         )
     if not by_chance:
-        return f"{said}; no less than the model beyond chance, so that it cannot be relied upon that chance moved them."
+        return (
+            f"{said}; no less than the model beyond chance, so that it cannot be relied upon that chance moved them. "
+            f"If you shuffled them yourself, give that as the examination, k^−{moved.severity:.2f}."
+        )
     if moved.refuted:
         why = "clicks fall faster with position than it says"
         if moved.overrules:

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from unskew.control.caution import Caution
 from unskew.control.click_fit import ClickFit
 from unskew.control.click_model import QueryClicks
-from unskew.control.confounded import bounded, taken_examination
+from unskew.control.confounded import against_words, agreement, bounded, taken_examination
 from unskew.control.evidence import Budget, Specification
 from unskew.control.interventions import Interventions
 from unskew.control.position_effect import PositionBasis
-from unskew.control.referee_words import moved_words, position_words, terms_words, use_words
+from unskew.control.referee_words import MIDDLE, moved_words, position_words, terms_words, use_words
 from unskew.control.stack import Stack, fit_stack
 
 Floats = npt.NDArray[np.float64]
@@ -29,6 +29,8 @@ class Verdict:
     specifications : the table; interventions : what moved items say, None if no item was moved.
     severity, severity_error : η of the position effect and its standard error; None where the examination was given.
     caution : what the recommended fit would leave to relevance, seen on the queries that were looked at.
+    agreement : correlation of f with the production ranker's order; against : whether f runs against it, so that the
+        position effect is not all taken for examination.
     given : the examination by position, where it was; about_terms : what `text` says of the control terms.
     """
 
@@ -46,6 +48,8 @@ class Verdict:
     given: tuple[float, ...] | None = field(default=None, repr=False)
     caution: Caution | None = field(default=None, repr=False)
     about_terms: str = field(default="", repr=False)
+    agreement: float | None = None
+    against: bool = False
 
     @property
     def position_found(self) -> bool:
@@ -67,7 +71,11 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What was found on a log; told : the verdict beside the moved items' examination, known : one that was given."""
+    """What was found on a log.
+
+    told : the verdict beside the moved items' examination; known : an examination that was given.
+    against : whether relevance runs against the production ranker.
+    """
 
     fit: ClickFit
     position: Specification
@@ -75,6 +83,7 @@ class Findings:
     moved: Interventions | None
     told: Verdict | None
     known: Floats | None
+    against: bool
 
     @property
     def method(self) -> str:
@@ -90,8 +99,9 @@ class Findings:
 
     @property
     def half(self) -> bool:
-        """Whether terms leave only bounds of the examination, so that the middle is taken."""
-        return self.best is not None and self.known is None and bounded(self.fit)
+        """Whether terms, or relevance against the ranker, leave only bounds of the examination: the middle is taken."""
+        doubted = self.best is not None or (self.against and self.method != "naive")
+        return doubted and self.known is None and self.told is None and bounded(self.fit)
 
     def settings(self, longest: int) -> dict[str, Any]:
         """Settings of the method, beside what was given."""
@@ -133,6 +143,8 @@ def verdict_of(found: Findings, nothing: Specification, budget: Budget, *, same:
         given=None if given is None else tuple(given.tolist()),
         caution=fit.caution if found.method == "full-cfc" and "examination" not in settings else None,
         about_terms=about_terms,
+        agreement=agreement(fit),
+        against=found.half and found.against,
     )
 
 
@@ -143,6 +155,9 @@ def _text(found: Findings, settings: dict[str, Any], about_terms: str) -> str:
     of_moved = found.told is not None
     lines = [position_words(found.fit, found.position, beside=beside, overruled=of_moved)]
     lines += [about_terms, checked] if found.told is None else [checked, found.told.about_terms]
+    if found.half and found.against:
+        lines.append(against_words(agreement(found.fit)))
+        lines += [MIDDLE] if found.best is None else []
     lines.append(use_words(found.method, settings, of_moved=of_moved))
     return " ".join(line for line in lines if line)
 
