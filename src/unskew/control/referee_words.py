@@ -112,7 +112,7 @@ def terms_words(
     doubt = ", or that examination is not that of this log" if given else ""
     said = (
         f"The control terms {top.name.removeprefix('position + ')} add {top.gain:+.1f} ({interval}): the production "
-        f"ranker used something that the features do not show{doubt}."
+        f"ranker used something that the features do not show, or the model has not learnt all that they do{doubt}."
     )
     if not used:
         return f"{said} Without a position effect there is nothing to correct with them."
