@@ -118,12 +118,12 @@ def verify_command(
     found = verify_export(file, parity, tolerance=tolerance)
     voice.say(_table(found))
     if not found.ok:
-        voice.say("[red]Different.[/red] Do not load this file.")
+        voice.say(Text.assemble(("Different.", "red"), " Do not load this file."))
     if not found.same_file:
         agree = "On these rows the scores agree, but this" if found.ok else "This"
-        voice.say(f"[red]Not the exported file.[/red] {agree} {OTHER_FILE}.")
+        voice.say(Text.assemble(("Not the exported file.", "red"), f" {agree} {OTHER_FILE}."))
     elif found.ok:
-        voice.say("[green]Equal.[/green]")
+        voice.say(Text("Equal.", "green"))
     voice.result(found.as_dict())
     return OK if found.ok and found.same_file else SAYS_NO
 

@@ -13,7 +13,7 @@ from unskew._options import Engine, Preset, RankerName, TuneOn
 from unskew._words import percent
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
-from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, visible
 from unskew.errors import SettingError
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ def fit_command(
 
 
 def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
-    voice.say(f"[bold]{fitted.info.name}[/bold] with {fitted.ranker}, {fitted.seconds:.1f} s → {out}")
+    rest = f" with {fitted.ranker}, {fitted.seconds:.1f} s → {visible(str(out))}"
+    voice.say(Text.assemble((fitted.info.name, "bold"), rest))
     if fitted.verdict is not None:
         voice.say(Text.assemble(("The referee", "bold"), f": {fitted.verdict.text}"))
     voice.say(f"Settings chosen on {fitted.chosen_on}.")
