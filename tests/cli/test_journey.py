@@ -44,6 +44,8 @@ def test_the_whole_way(folder: Path) -> None:
             "--method", method, "--preset", "smoke", "--jobs", 1,
         )  # fmt: skip
         assert fitted["method"] == method
+        assert (fitted["amount_of_data"] is None) == (method == "oracle")
+        assert method == "oracle" or fitted["amount_of_data"]["level"] == "bad"
         assert "human grades" in fitted["chosen_on"]
         files.append(folder / f"{method}.parquet")
         unskew("rank", folder / method, folder / "log.test.parquet", "--out", files[-1])

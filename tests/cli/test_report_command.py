@@ -29,7 +29,12 @@ def test_a_model_with_its_log(model, tidy_frame, tmp_path):
     out = tmp_path / "page.html"
     result = run(model, "-o", out, "--log", tmp_path / "log.parquet", "--click", "clicked", "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["out"] == str(out)
+    told = json.loads(result.stdout)
+    assert told["out"] == str(out)
+    levels = [finding["level"] for finding in told["findings"]]
+    assert told["level"] == min(levels, key=["bad", "weak", "fine"].index)
+    assert "reordering" in " ".join(finding["about"] for finding in told["findings"])
+    assert all(finding["text"] for finding in told["findings"])
     text = out.read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert "Which items moved most" in text

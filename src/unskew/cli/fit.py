@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, visible
 from unskew.errors import SettingError
 
 if TYPE_CHECKING:
+    from unskew.control.diagnostics import Finding
     from unskew.fitting import Fitted
 
 SCALE = "Logs larger than memory"
@@ -146,7 +148,12 @@ def fit_command(
     _tell(voice, fitted, out)
     if not in_memory:
         voice.say(f"Engine {chosen}, peak memory of this process {peak_memory() / 1e9:.2f} GB.")
-    facts = {"engine": chosen, "peak_memory": peak_memory()}
+    amount = _amount_of_data(fitted)
+    facts = {
+        "engine": chosen,
+        "peak_memory": peak_memory(),
+        "amount_of_data": None if amount is None else asdict(amount),
+    }
     voice.result({"log": str(log), "out": str(out), **facts, **fitted.to_dict()})
 
 
@@ -164,15 +171,22 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     if fitted.method.bias_ is not None:
         voice.say(_curve(fitted))
     from unskew.control.caution import caution_words
-    from unskew.report.trust import amount_of_data
 
-    extra, data = fitted.method.outcome_.extra, fitted.method.fingerprint_
+    extra = fitted.method.outcome_.extra
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
     if caution:
         voice.say(caution)
-    amount = amount_of_data(data["clicks"], data["queries"])
-    if fitted.method.needs_clicks and amount.level != "fine":
+    amount = _amount_of_data(fitted)
+    if amount is not None and amount.level != "fine":
         voice.say(Text(amount.text, "yellow"))
+
+
+def _amount_of_data(fitted: Fitted) -> Finding | None:
+    """Whether there were clicks enough, for a method that learns from them."""
+    from unskew.report.trust import amount_of_data
+
+    data = fitted.method.fingerprint_
+    return amount_of_data(data["clicks"], data["queries"]) if fitted.method.needs_clicks else None
 
 
 def _candidates(fitted: Fitted) -> Table:
