@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from unskew import load
+from unskew._options import TermsOption
 from unskew.cli import app, commands  # noqa: F401  (importing registers)
+from unskew.control.term_source import TermsName
 
 
 def unskew(*words: object, code: int = 0) -> dict:
@@ -159,7 +162,16 @@ def test_control_terms_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
     asked = unskew(*words, "--terms", "auto", "--out", tmp_path / "auto")
     assert "The control terms" in asked["referee"]["text"]
     assert asked["referee"]["text"] in json.dumps(load(tmp_path / "auto").manifest, ensure_ascii=False)
-    assert "'shift'" in unskew(*words, "--terms", "shifty", "--out", tmp_path / "b", code=2)["stderr"]
+    none = unskew(*words, "--terms", "none", "--out", tmp_path / "none")
+    assert none["candidates"][0]["setting"]["terms"] == "none"
+    assert load(tmp_path / "none").manifest["settings"]["terms"] is None
+    refused = unskew(*words, "--terms", "shifty", "--out", tmp_path / "b", code=2)["stderr"]
+    assert "shift" in refused
+    assert "None" not in refused
+
+
+def test_terms_on_the_command_line_are_those_of_the_library() -> None:
+    assert set(get_args(TermsOption)) == {"none", "auto", *get_args(TermsName)}
 
 
 @pytest.mark.parametrize(
@@ -194,6 +206,24 @@ def test_wrong_use_is_said_plainly(folder: Path, tmp_path: Path, words: list[str
     assert said in " ".join(result["stderr"].split())
     assert "Traceback" not in result["stderr"]
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("method", ["default", "full-cfc"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tune-on", "debiased"], "methods that debias clicks, such as cfc"),
+        (["--tune-on", "grades", "--relevance", "none"], "needs human grades"),
+        (["--tune-on", "clicks", "--judged", "synthetic:20"], "needs a log"),
+    ],
+)
+def test_what_to_tune_on_is_looked_at_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, words: list[str], said: str
+) -> None:
+    monkeypatch.setattr("unskew.fitting.fit_method", lambda *args, **settings: pytest.fail("trained first"))
+    log = folder / "log.parquet"
+    refused = unskew("fit", log, "--out", tmp_path / "m", "--method", method, *words, code=2)["stderr"]
+    assert said in " ".join(refused.split())
 
 
 def test_a_place_for_the_model_is_looked_at_first(

@@ -10,11 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from unskew._options import Engine, Preset, RankerName, TuneOn
+from unskew._options import Engine, Preset, RankerName, TermsOption, TuneOn
 from unskew._words import percent
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, visible
+from unskew.cli.tuning import check_grades, check_tune_on
 from unskew.errors import SettingError
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def fit_command(
     preset: Annotated[Preset, typer.Option(help="Settings of the ranker.")] = "default",
     tune_on: Annotated[
         TuneOn | None,
-        typer.Option(help="Choose settings on grades, clicks or debiased clicks; auto: on grades where there are any."),
+        typer.Option(
+            help="Choose settings on grades, clicks or (cfc) debiased clicks; auto: on grades where there are any. "
+            "full-cfc chooses on clicks it holds out itself."
+        ),
     ] = None,
     stage_one: Annotated[
         str | None, typer.Option(help="cfc: what explains the rank: ridge, logistic, svm or xgboost.")
@@ -54,11 +58,8 @@ def fit_command(
         typer.Option(help="cfc: minmax, normal_pdf, inverse_mills, hazard, or auto to try all four."),
     ] = None,
     terms: Annotated[
-        str | None,
-        typer.Option(
-            help="full-cfc: control terms beside the position effect: T, phi, shift, moves, auto (ask the referee); "
-            "else none."
-        ),
+        TermsOption | None,
+        typer.Option(help="full-cfc: control terms beside the position effect; auto asks the referee, else none."),
     ] = None,
     examination: Annotated[
         Path | None,
@@ -114,6 +115,8 @@ def fit_command(
     if scheduler is not None and engine == "auto":
         engine = "dask"
     chosen = choose_engine(engine, log, columns.columns(), memory=limit, feature_table=columns.features, say=voice.note)
+    if chosen != "dask":  # where cfc takes default's place
+        check_tune_on(method, tune_on, judged=judged is not None)
     in_memory = chosen == "memory"
     validation: Any = columns.read(valid) if valid is not None and in_memory else valid
     if judged is not None:
@@ -122,7 +125,6 @@ def fit_command(
         "tune_on": tune_on,
         "stage_one": stage_one,
         "transformation": transformation,
-        "terms": terms,
     }
     if examination is not None:
         given["examination"] = read_examination(examination, base=columns.position_base)
@@ -134,8 +136,11 @@ def fit_command(
         "seed": seed,
         "n_jobs": jobs,
         **{name: value for name, value in given.items() if value is not None},
+        **({} if terms is None else {"terms": None if terms == "none" else terms}),
     }
     train = columns.read(log) if in_memory else None
+    if train is not None:
+        check_grades(method, tune_on, train.data if validation is None else getattr(validation, "data", validation))
     with voice.progress(f"Fitting {method}") as advance, in_words_of_the_command():
         if train is not None:
             fitted = fit_method(train, progress=advance, **settings)
