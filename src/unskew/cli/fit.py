@@ -149,7 +149,13 @@ def fit_command(
         else:
             cluster: dict[str, Any] = {"scheduler": scheduler, "workers": workers, "say": voice.note}
             fitted = fit_on_dask(log, columns=columns.columns(), progress=advance, **cluster, **settings)
-    fitted.method.save(out)
+    asked = {
+        "method": method,
+        "engine": chosen,
+        "columns": columns.given(),
+        "validation": "valid" if valid is not None else "judged" if judged is not None else None,
+    }
+    fitted.method.to_model().with_facts(asked=asked).save(out)
     _tell(voice, fitted, out)
     if not in_memory:
         voice.say(f"Engine {chosen}, peak memory of this process {peak_memory() / 1e9:.2f} GB.")
