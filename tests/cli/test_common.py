@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from unskew.cli import app, commands  # noqa: F401  (importing registers)
 from unskew.cli.common import Voice, command
 from unskew.errors import LogError
+from unskew.registry import methods
 
 
 def failing(error: BaseException) -> typer.Typer:
@@ -88,6 +89,15 @@ def test_paths_with_brackets(tidy_frame, tmp_path: Path, monkeypatch: pytest.Mon
     result = CliRunner().invoke(app, ["diagnose", "log.parquet", "--no-referee", "--figure", figure])
     assert result.exit_code == 0, result.output
     assert figure in result.stdout
+
+
+def test_every_family_of_methods_has_one_heading() -> None:
+    shown = CliRunner().invoke(app, ["methods"]).stdout.splitlines()
+    families = dict.fromkeys(info.family for info in methods())
+    headings = [line.strip() for line in shown if line.strip() in families]
+    assert headings == list(families)
+    assert all(any(line.startswith(info.name) for line in shown) for info in methods())
+    assert "ceiling" not in " ".join(shown)
 
 
 def test_errors_speak_of_options(tmp_path: Path) -> None:

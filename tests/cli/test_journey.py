@@ -155,6 +155,27 @@ def test_an_examination_counts_positions_as_the_log_does(folder: Path, tmp_path:
     )
 
 
+def page_answer(model: Path) -> str:
+    return unskew("report", model, "--out", model.parent / "page.html")["answer"][0]
+
+
+@pytest.mark.parametrize("command", ["fit", "diagnose"])
+@pytest.mark.parametrize(("base", "said"), [(0, "it ends at 1"), (1, "it ends at 2")])
+def test_an_examination_that_ends_too_early_is_told_in_the_logs_own_positions(
+    folder: Path, tmp_path: Path, command: str, base: int, said: str
+) -> None:
+    log = pl.read_parquet(folder / "log.parquet").with_columns(pl.col("position") - 1 + base)
+    log.write_parquet(tmp_path / "log.parquet")
+    words = [command, tmp_path / "log.parquet", "--position-base", base, "--examination", tmp_path / "known.csv"]
+    words += ["--out", tmp_path / "m"] if command == "fit" else []
+    known = pl.DataFrame({"position": [base, base + 1], "examination": [1.0, 0.5]})
+    known.write_csv(tmp_path / "known.csv")
+    short = " ".join(unskew(*words, code=2)["stderr"].split())
+    assert f"every position, {base} to {log['position'].max()} in this log, but {said}" in short
+    known.with_columns(examination=pl.Series([1.0, 0.0])).write_csv(tmp_path / "known.csv")
+    assert f"it is 0 at position {base + 1}." in " ".join(unskew(*words, code=2)["stderr"].split())
+
+
 def test_control_terms_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
     words = ["fit", folder / "log.parquet", "--method", "full-cfc", "--preset", "smoke", "--jobs", 1]
     fitted = unskew(*words, "--terms", "shift", "--out", tmp_path / "a")
@@ -162,9 +183,11 @@ def test_control_terms_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
     asked = unskew(*words, "--terms", "auto", "--out", tmp_path / "auto")
     assert "The control terms" in asked["referee"]["text"]
     assert asked["referee"]["text"] in json.dumps(load(tmp_path / "auto").manifest, ensure_ascii=False)
+    assert "control terms together" in page_answer(tmp_path / "a")
     none = unskew(*words, "--terms", "none", "--out", tmp_path / "none")
     assert none["candidates"][0]["setting"]["terms"] == "none"
     assert load(tmp_path / "none").manifest["settings"]["terms"] is None
+    assert "control terms" not in page_answer(tmp_path / "none")
     refused = unskew(*words, "--terms", "shifty", "--out", tmp_path / "b", code=2)["stderr"]
     assert "shift" in refused
     assert "None" not in refused

@@ -108,6 +108,16 @@ def test_the_command_asks_for_what_was_asked_for(manifest, expected) -> None:
     )
 
 
+def test_settings_that_were_tried_are_rounded(hostile_model) -> None:
+    model = load(hostile_model[0])
+    tried = [{"setting": {"held_out": value}, "score": None} for value in (-1.8006954584017272, -1.9)]
+    page = page_of(
+        gather(replace(model, manifest={**model.manifest, "candidates": tried}), None), folder="m", log_name="log"
+    )
+    table = next(block for block in page.sections[-1].blocks if isinstance(block, Table))
+    assert [row[0].text for row in table.rows] == ["−1.8007", "−1.9"]
+
+
 def test_what_the_command_leaves_open_is_said(hostile_model) -> None:
     def beside(manifest) -> str:
         model = load(hostile_model[0])

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from unskew._options import Engine, Preset, RankerName, TermsOption, TuneOn
-from unskew._words import percent
+from unskew._words import percent, setting
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, visible
+from unskew.cli.examination import check_reach, read_known
 from unskew.cli.tuning import check_grades, check_tune_on
 from unskew.errors import SettingError
 
@@ -99,7 +100,6 @@ def fit_command(
 
     Example: [bold]unskew fit log.parquet --out model --method cfc[/bold]
     """
-    from unskew.data.examination import read_examination
     from unskew.deploy.model import check_target
     from unskew.fitting import fit_method
     from unskew.scale.engines import choose_engine, fit_on_dask
@@ -121,13 +121,13 @@ def fit_command(
     validation: Any = columns.read(valid) if valid is not None and in_memory else valid
     if judged is not None:
         validation = read_judged(judged, max_grade=columns.max_grade)
+    known = read_known(examination, base=columns.position_base)
     given: dict[str, Any] = {
+        "examination": known,
         "tune_on": tune_on,
         "stage_one": stage_one,
         "transformation": transformation,
     }
-    if examination is not None:
-        given["examination"] = read_examination(examination, base=columns.position_base)
     settings: dict[str, Any] = {
         "method": method,
         "ranker": ranker,
@@ -140,6 +140,7 @@ def fit_command(
     }
     train = columns.read(log) if in_memory else None
     if train is not None:
+        check_reach(examination, known, train.longest_list, base=columns.position_base)
         check_grades(method, tune_on, train.data if validation is None else getattr(validation, "data", validation))
     with voice.progress(f"Fitting {method}") as advance, in_words_of_the_command():
         if train is not None:
@@ -209,7 +210,7 @@ def _candidates(fitted: Fitted) -> Table:
     table.add_column("seconds", justify="right")
     best = max((c.score for c in fitted.method.candidates_ if c.score is not None), default=None)
     for candidate in fitted.method.candidates_:
-        values = [str(candidate.setting.get(name, "")) for name in names]
+        values = [setting(candidate.setting.get(name, "")) for name in names]
         score = "–" if candidate.score is None else f"{candidate.score:.4f}"
         style = "bold" if candidate.score is not None and candidate.score == best else ""
         table.add_row(*values, score, f"{candidate.seconds:.1f}", style=style)

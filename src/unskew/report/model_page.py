@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew._words import percent
+from unskew._words import percent, setting
 from unskew.control.diagnostics import Diagnostics, Finding, diagnose
 from unskew.data.clicks import ClickLog
 from unskew.data.fingerprint import fingerprint
@@ -100,7 +100,7 @@ def _verdict(findings: list[Finding]) -> str:
 
 def _answer(facts: ModelFacts, said: str) -> tuple[str, ...]:
     data = facts.manifest.get("data") or {}
-    what = summary_of(facts.method)
+    what = made_of(facts.manifest)
     learnt = f" from {count(data['clicks'], 'click')}" if "clicks" in data else ""
     first = f"The model was learnt{learnt} with {facts.method}" + (f" ({what})." if what else ".")
     if facts.moved is None:
@@ -151,7 +151,7 @@ def correction_sections(facts: ModelFacts) -> list[Section]:
         blocks.append(Text(f"The control terms took {percent(share)} of the ranker's gain; they are folded away now."))
     if not blocks:
         blocks.append(Text("This method keeps no picture of position: what it did shows in what it moves."))
-    found = [Section("correction", "What the correction did", summary_of(facts.method).capitalize(), tuple(blocks))]
+    found = [Section("correction", "What the correction did", made_of(facts.manifest).capitalize(), tuple(blocks))]
     if facts.moved is not None and facts.log is not None:
         found.append(moved_section(facts.log, facts.moved))
     return found
@@ -200,7 +200,7 @@ def _making_section(facts: ModelFacts, folder: str, log_name: str) -> Section:
     left = left_to_fill_in(facts.manifest, command)
     if left:
         blocks.append(Text(left))
-    blocks.append(Facts(tuple((str(name), short(_said(value), 80)) for name, value in settings.items())))
+    blocks.append(Facts(tuple((str(name), short(setting(value), 80)) for name, value in settings.items())))
     tried = facts.manifest.get("candidates") or []
     if len(tried) > 1:
         blocks.append(_tried_table(tried))
@@ -213,7 +213,7 @@ def _tried_table(tried: list[dict[str, Any]]) -> Table:
     best = max(scores, default=None)
     rows = tuple(
         (
-            *(Cell(_said(one["setting"].get(name, ""))) for name in names),
+            *(Cell(setting(one["setting"].get(name, ""))) for name in names),
             Cell(number(one.get("score")), one.get("score"), strong=best is not None and one.get("score") == best),
         )
         for one in tried
@@ -221,8 +221,13 @@ def _tried_table(tried: list[dict[str, Any]]) -> Table:
     return Table("Settings tried", (*names, "validation"), (False,) * len(names) + (True,), rows, open=False)
 
 
-def _said(value: Any) -> str:
-    return "–" if value is None else str(value)
+def made_of(manifest: Mapping[str, Any]) -> str:
+    """The registry's words about a model's method; of full-cfc, what is in this very model."""
+    if manifest.get("method") != "full-cfc":
+        return summary_of(str(manifest.get("method")))
+    terms = "terms_gain" in (manifest.get("extra") or {})
+    parts = "relevance, position effect and control terms" if terms else "relevance and position effect"
+    return f"conditional click model: {parts} together"
 
 
 def summary_of(method: str) -> str:
