@@ -99,6 +99,7 @@ def run_command(
     """
     from unskew.bench.plan import Request
     from unskew.bench.run import default_source, finish, run
+    from unskew.deploy.targets import shell_path
 
     voice = Voice(json, quiet)
     requests = [
@@ -109,7 +110,7 @@ def run_command(
     with running(quiet) as tell:
         summary = run(requests, source, out, jobs=jobs, threads=threads, tell=tell)
     written = finish(out)
-    shown = visible(str(out))
+    shown = visible(shell_path(out))
     voice.say(
         f"{summary.made} units done, {summary.kept} were there, {len(summary.failures)} failed "
         f"({summary.seconds:.0f} s). Tables: {', '.join(str(path) for path in written)}."
