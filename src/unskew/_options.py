@@ -13,6 +13,8 @@ MissingValues = Literal["refuse", "keep"]
 ScalingName = Literal["minmax", "log", "standard"]
 
 StageOneName = Literal["ridge", "logistic", "svm", "xgboost"]
+# None is typed as "none" on the command line.
+TermsOption = Literal["none", "T", "phi", "shift", "moves", "auto"]
 RankTarget = Literal["global", "per_list", "raw"]
 TransformationName = Literal["minmax", "normal_pdf", "inverse_mills", "hazard", "identity"]
 Inference = Literal["zero", "t0"]

@@ -16,5 +16,14 @@ def percent(share: float | None, digits: int = 0) -> str:
     return f"{true_minus(text)} %" if float(text) != 0 else f"{abs(float(text)):.{digits}f} %"
 
 
+def setting(value: object) -> str:
+    """The value of a setting in a table of those that were tried.
+
+    >>> setting(-1.8006954584017272), setting(1e-5), setting(300), setting("auto"), setting(None)
+    ('−1.8007', '1e−05', '300', 'auto', '–')
+    """
+    return true_minus(f"{value:.5g}") if isinstance(value, float) else "–" if value is None else str(value)
+
+
 def true_minus(text: str) -> str:
     return text.replace("-", "−")

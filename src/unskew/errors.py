@@ -58,6 +58,10 @@ class ModelFileError(UnskewError, ValueError):
     """A saved model or export that is missing, cut short, edited or too new."""
 
 
+class OtherFileError(ModelFileError):
+    """A file that is not the export which its parity file was written with, and that cannot be scored."""
+
+
 class ExportError(UnskewError, ValueError):
     """An export that could not be exact, with the reason and the alternative."""
 

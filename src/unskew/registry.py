@@ -68,7 +68,7 @@ _METHODS = (
         "reference",
         _ANY,
         "no paper: a reference point",
-        "human grades instead of clicks: the ceiling",
+        "human grades instead of clicks: what others are measured by",
         "unskew.baselines.oracle:Oracle",
     ),
     MethodInfo(
@@ -103,7 +103,7 @@ _METHODS = (
         "control function",
         ("lambdamart", "dnn"),
         "after Islam, Vasilaky, Zheleva, with the position effect of the textbook control function",
-        "conditional click model: relevance, position effect and control terms together",
+        "conditional click model: relevance and position effect together, and control terms if asked for",
         "unskew.control.full:FullControlFunction",
     ),
     MethodInfo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,16 @@ def test_run_again_does_nothing(folder: Path) -> None:
     document = json.loads(result.stdout)
     assert (document["made"], document["kept"], document["failed"]) == (0, 4, [])
     assert (folder / "tables.md").is_file()
+
+
+def test_a_runs_folder_may_have_brackets(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "r [/x]")
+    said = CliRunner().invoke(app, [*RUN, "--out", "r [/x]"], env={"COLUMNS": "200"})
+    assert said.exit_code == 0, said.output
+    assert "Next: unskew bench show 'r [/x]', " in said.stdout
+    shown = CliRunner().invoke(app, ["bench", "show", "r [/x]", "--out", "m[red]x.md"])
+    assert shown.stdout == "Written: m[red]x.md\n"
 
 
 def test_show(folder: Path, tmp_path: Path) -> None:

@@ -220,6 +220,18 @@ def test_the_standards_of_the_truth_study(
     assert won in found[2].evidence
 
 
+def test_a_claim_and_its_table_give_the_same_interval(tmp_path: Path) -> None:
+    """The interval of a gap is drawn anew in both: as often, so that the page does not contradict itself."""
+    levels = {"naive": 0.4, "position": 0.46, "oracle": 0.6, "default": 0.52}
+    plan = plan_of("truth", methods=tuple(levels), rankers=("lambdamart",), folds=1, seeds=1)
+    outcome = fill(tmp_path, plan, lambda entry: levels[entry.method], noise=0.3)
+    row = next(
+        row for row in rows(outcome) if (row["method"], row["setting"], row["metric"]) == ("default", "base", "ndcg@10")
+    )
+    interval = f"(95 % interval {percent(row['gap_low'])} to {percent(row['gap_high'])})"
+    assert interval in findings([outcome])[0].evidence
+
+
 def test_what_is_told_the_examination_takes_no_prize(tmp_path: Path) -> None:
     told = "full-cfc:examination=planted"
     levels = {"naive": 0.4, "position": 0.46, "oracle": 0.6, "default": 0.55, told: 0.58}

@@ -13,11 +13,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 import typer
+from rich.table import Table
+from rich.text import Text
 from typer.testing import CliRunner
 
 from unskew.cli import app, commands  # noqa: F401  (importing registers)
-from unskew.cli.common import command
+from unskew.cli.common import Voice, command
 from unskew.errors import LogError
+from unskew.registry import methods
 
 
 def failing(error: BaseException) -> typer.Typer:
@@ -51,6 +54,50 @@ def test_errors_without_a_traceback(error: BaseException, code: int, said: str) 
 def test_control_characters_do_not_reach_the_terminal() -> None:
     said = CliRunner().invoke(failing(LogError("query '\x1b[31mred\x07' is odd")), []).stderr
     assert "query '\\x1b[31mred\\x07' is odd" in said
+
+
+def test_brackets_are_said_as_they_are(capsys) -> None:
+    """Nothing is read as markup, in a line, in a table or in a remark: people's files and columns have such names."""
+    odd = "a[/x] m[red]y \\[z]"
+    table = Table(odd, title=odd, caption=odd, width=60)
+    table.add_row(odd)
+    voice = Voice()
+    for said in (odd, table, Text(odd)):
+        voice.say(said)
+    voice.note(odd)
+    shown = capsys.readouterr()
+    assert (shown.out.count(odd), shown.err.count(odd)) == (6, 1)
+    voice.say("\x1b[31mred")
+    assert capsys.readouterr().out == "\\x1b[31mred\n"
+
+
+@pytest.mark.parametrize("name", ["m[/x]", "m[red]x", "g[1]/p[2]"])
+def test_paths_with_brackets(tidy_frame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    tidy_frame(queries=30).write_parquet("log.parquet")
+    for out, *words in [
+        (name, "fit", "log.parquet", "--method", "naive", "--preset", "smoke", "--jobs", "1"),
+        (f"{name}.csv", "rank", name, "log.parquet"),
+        (f"{name}.html", "report", name),
+    ]:
+        result = CliRunner().invoke(app, [*words, "--out", out])
+        assert result.exit_code == 0, result.output
+        assert out in result.stdout
+        assert Path(out).exists()
+    figure = f"{name}.png"
+    result = CliRunner().invoke(app, ["diagnose", "log.parquet", "--no-referee", "--figure", figure])
+    assert result.exit_code == 0, result.output
+    assert figure in result.stdout
+
+
+def test_every_family_of_methods_has_one_heading() -> None:
+    shown = CliRunner().invoke(app, ["methods"]).stdout.splitlines()
+    families = dict.fromkeys(info.family for info in methods())
+    headings = [line.strip() for line in shown if line.strip() in families]
+    assert headings == list(families)
+    assert all(any(line.startswith(info.name) for line in shown) for info in methods())
+    assert "ceiling" not in " ".join(shown)
 
 
 def test_errors_speak_of_options(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_difference_exits_with_one_and_bad_input_with_two(saved: Path, tmp_pat
     changed = unskew("verify-export", out, f"{out}.parity.json")
     assert changed.exit_code == 1
     assert "Do not load" in changed.stdout
-    out.write_text("{")
+    out.unlink()
     assert unskew("verify-export", out, f"{out}.parity.json").exit_code == 2
     assert unskew("export", saved, "--to", "lucene", "--out", out).exit_code == 2
 
@@ -116,6 +116,19 @@ def test_an_edited_file_is_named_as_such(saved: Path, tmp_path: Path) -> None:
     document = json.loads(unskew("verify-export", out, f"{out}.parity.json", "--json").stdout)
     assert document["ok"]
     assert not document["same_file"]
+
+
+@pytest.mark.parametrize("content", ["{", "tree\nversion=v4\n", "not a model"])
+def test_a_file_that_cannot_be_scored_is_not_the_exported_one(saved: Path, tmp_path: Path, content: str) -> None:
+    """What cannot be read though its parity file can is no wrong use: the answer is no."""
+    out = tmp_path / "m.json"
+    assert unskew("export", saved, "--to", "solr", "--out", out).exit_code == 0
+    out.write_text(content)
+    found = unskew("verify-export", out, f"{out}.parity.json")
+    assert found.exit_code == 1
+    assert "belongs to another export" in " ".join(found.stdout.split())
+    document = json.loads(unskew("verify-export", out, f"{out}.parity.json", "--json").stdout)
+    assert (document["ok"], document["same_file"], document["readings"]) == (False, False, [])
 
 
 def test_an_edited_or_missing_parity_file_is_bad_input(saved: Path, tmp_path: Path) -> None:

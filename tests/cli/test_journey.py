@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from unskew import load
+from unskew._options import TermsOption
 from unskew.cli import app, commands  # noqa: F401  (importing registers)
+from unskew.control.term_source import TermsName
 
 
 def unskew(*words: object, code: int = 0) -> dict:
@@ -44,6 +47,8 @@ def test_the_whole_way(folder: Path) -> None:
             "--method", method, "--preset", "smoke", "--jobs", 1,
         )  # fmt: skip
         assert fitted["method"] == method
+        assert (fitted["amount_of_data"] is None) == (method == "oracle")
+        assert method == "oracle" or fitted["amount_of_data"]["level"] == "bad"
         assert "human grades" in fitted["chosen_on"]
         files.append(folder / f"{method}.parquet")
         unskew("rank", folder / method, folder / "log.test.parquet", "--out", files[-1])
@@ -150,6 +155,27 @@ def test_an_examination_counts_positions_as_the_log_does(folder: Path, tmp_path:
     )
 
 
+def page_answer(model: Path) -> str:
+    return unskew("report", model, "--out", model.parent / "page.html")["answer"][0]
+
+
+@pytest.mark.parametrize("command", ["fit", "diagnose"])
+@pytest.mark.parametrize(("base", "said"), [(0, "it ends at 1"), (1, "it ends at 2")])
+def test_an_examination_that_ends_too_early_is_told_in_the_logs_own_positions(
+    folder: Path, tmp_path: Path, command: str, base: int, said: str
+) -> None:
+    log = pl.read_parquet(folder / "log.parquet").with_columns(pl.col("position") - 1 + base)
+    log.write_parquet(tmp_path / "log.parquet")
+    words = [command, tmp_path / "log.parquet", "--position-base", base, "--examination", tmp_path / "known.csv"]
+    words += ["--out", tmp_path / "m"] if command == "fit" else []
+    known = pl.DataFrame({"position": [base, base + 1], "examination": [1.0, 0.5]})
+    known.write_csv(tmp_path / "known.csv")
+    short = " ".join(unskew(*words, code=2)["stderr"].split())
+    assert f"every position, {base} to {log['position'].max()} in this log, but {said}" in short
+    known.with_columns(examination=pl.Series([1.0, 0.0])).write_csv(tmp_path / "known.csv")
+    assert f"it is 0 at position {base + 1}." in " ".join(unskew(*words, code=2)["stderr"].split())
+
+
 def test_control_terms_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
     words = ["fit", folder / "log.parquet", "--method", "full-cfc", "--preset", "smoke", "--jobs", 1]
     fitted = unskew(*words, "--terms", "shift", "--out", tmp_path / "a")
@@ -157,7 +183,18 @@ def test_control_terms_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
     asked = unskew(*words, "--terms", "auto", "--out", tmp_path / "auto")
     assert "The control terms" in asked["referee"]["text"]
     assert asked["referee"]["text"] in json.dumps(load(tmp_path / "auto").manifest, ensure_ascii=False)
-    assert "'shift'" in unskew(*words, "--terms", "shifty", "--out", tmp_path / "b", code=2)["stderr"]
+    assert "control terms together" in page_answer(tmp_path / "a")
+    none = unskew(*words, "--terms", "none", "--out", tmp_path / "none")
+    assert none["candidates"][0]["setting"]["terms"] == "none"
+    assert load(tmp_path / "none").manifest["settings"]["terms"] is None
+    assert "control terms" not in page_answer(tmp_path / "none")
+    refused = unskew(*words, "--terms", "shifty", "--out", tmp_path / "b", code=2)["stderr"]
+    assert "shift" in refused
+    assert "None" not in refused
+
+
+def test_terms_on_the_command_line_are_those_of_the_library() -> None:
+    assert set(get_args(TermsOption)) == {"none", "auto", *get_args(TermsName)}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +229,24 @@ def test_wrong_use_is_said_plainly(folder: Path, tmp_path: Path, words: list[str
     assert said in " ".join(result["stderr"].split())
     assert "Traceback" not in result["stderr"]
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("method", ["default", "full-cfc"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tune-on", "debiased"], "methods that debias clicks, such as cfc"),
+        (["--tune-on", "grades", "--relevance", "none"], "needs human grades"),
+        (["--tune-on", "clicks", "--judged", "synthetic:20"], "needs a log"),
+    ],
+)
+def test_what_to_tune_on_is_looked_at_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, words: list[str], said: str
+) -> None:
+    monkeypatch.setattr("unskew.fitting.fit_method", lambda *args, **settings: pytest.fail("trained first"))
+    log = folder / "log.parquet"
+    refused = unskew("fit", log, "--out", tmp_path / "m", "--method", method, *words, code=2)["stderr"]
+    assert said in " ".join(refused.split())
 
 
 def test_a_place_for_the_model_is_looked_at_first(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from unskew.cli import app, commands  # noqa: F401  (importing registers)
-from unskew.deploy.model import Model
+from unskew.deploy.model import Model, load
 from unskew.rankers.base import RankerState
+from unskew.report.again import fit_command
 
 
 def run(*arguments):
@@ -29,7 +32,12 @@ def test_a_model_with_its_log(model, tidy_frame, tmp_path):
     out = tmp_path / "page.html"
     result = run(model, "-o", out, "--log", tmp_path / "log.parquet", "--click", "clicked", "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["out"] == str(out)
+    told = json.loads(result.stdout)
+    assert told["out"] == str(out)
+    levels = [finding["level"] for finding in told["findings"]]
+    assert told["level"] == min(levels, key=["bad", "weak", "fine"].index)
+    assert "reordering" in " ".join(finding["about"] for finding in told["findings"])
+    assert all(finding["text"] for finding in told["findings"])
     text = out.read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert "Which items moved most" in text
@@ -73,3 +81,26 @@ def test_a_page_never_takes_the_place_of_what_it_is_made_from(model, tidy_frame,
         assert target.read_bytes() == before
     page = model / "page.html"
     assert [run(model, "-o", page).exit_code for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize("validated", [False, True])
+def test_the_command_on_the_page_makes_the_same_model(tidy_frame, tmp_path, monkeypatch, validated):
+    """A log whose columns have other names, positions from 0, counted clicks and missing features."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("log.parquet", 0), ("VALID.parquet", 1)):
+        frame = tidy_frame(queries=40, seed=seed).rename({"query_id": "the query"})
+        frame = frame.with_columns(
+            pl.col("position") - 1,
+            pl.col("click") * 2,
+            pl.when(pl.col("item_id") != "d1").then(pl.col("age")).alias("age"),
+        )
+        frame.write_parquet(name)
+    words = ["--query", "the query", "--position-base", "0", "--counts", "--missing", "keep", "--preset", "smoke"]
+    words += ["--method", "naive", "--seed", "3", *(["--valid", "VALID.parquet"] if validated else [])]
+    first = CliRunner().invoke(app, ["fit", "log.parquet", "--out", "m", *words])
+    assert first.exit_code == 0, first.output
+    command = fit_command(load("m").manifest, "again", "log.parquet")
+    again = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "m" / "model.txt").read_bytes() == (tmp_path / "again" / "model.txt").read_bytes()
+    assert json.loads((tmp_path / "m" / "manifest.json").read_text())["asked"] == load("again").manifest["asked"]

@@ -51,6 +51,16 @@ def test_the_same_as_the_library(tmp_path: Path) -> None:
     assert log.logging_score.tolist() == expected.logging_score.tolist()
 
 
+@pytest.mark.parametrize("more", [["--shock-share", 0.1], ["--shock-per", "session"], ["--shock-moves-clicks"]])
+def test_what_says_more_about_a_shock_needs_one(tmp_path: Path, more: list[object]) -> None:
+    words = ["synthetic:30", "--out", tmp_path / "log.parquet", *more]
+    said = run(*words, code=2).stderr
+    assert str(more[0]) in said
+    assert "such as --shock 1" in said
+    assert not list(tmp_path.iterdir())
+    run(*words, "--shock", 1)
+
+
 def test_the_same_seed_gives_the_same_bytes(judged: Path, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a.parquet", "b.parquet", "c.parquet")]
     for path, seed in zip(paths, (5, 5, 6)):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from unskew.report.model_page import ModelFacts, fit_command, gather, model_page
-from unskew.report.page import Findings, Table, render_page
+from unskew.deploy.model import load
+from unskew.report.again import fit_command
+from unskew.report.model_page import gather, model_page, page_of
+from unskew.report.page import Findings, Table, Text, render_page
 from unskew.report.trust import trust_findings, verdict
 
 
@@ -59,9 +60,7 @@ def test_another_log_is_noticed(hostile_model) -> None:
 
 
 def test_the_command_can_be_run_again(hostile_model) -> None:
-    from unskew.deploy.model import load
-
-    words = shlex.split(fit_command(gather(load(hostile_model[0]), None), "out dir", "my log.parquet"))
+    words = shlex.split(fit_command(load(hostile_model[0]).manifest, "out dir", "my log.parquet"))
     assert words[:7] == ["unskew", "fit", "my log.parquet", "--out", "out dir", "--method", "position"]
     assert words[7:] == ["--ranker", "lambdamart", "--preset", "smoke", "--seed", "4"]
 
@@ -84,11 +83,51 @@ def test_the_command_can_be_run_again(hostile_model) -> None:
             "--method full-cfc --preset smoke --terms shift --examination EXAMINATION.csv",
         ),
         ({"settings": {"terms": None, "examination": None, "preset": "default"}}, "--method full-cfc"),
+        # What the command was told of columns and validation, and what Dask put in default's place.
+        (
+            {
+                "settings": {"terms": None},
+                "asked": {
+                    "method": "full-cfc",
+                    "columns": {"click": "n clicks", "counts": True, "position_base": 0, "features": "a file"},
+                    "validation": "judged",
+                },
+            },
+            "--method full-cfc --click 'n clicks' --counts --position-base 0 --features FEATURES.parquet "
+            "--judged JUDGED.parquet",
+        ),
+        (
+            {"method": "cfc", "settings": {"stage_one": "ridge"}, "asked": {"method": "default", "engine": "dask"}},
+            "--method default --engine dask",
+        ),
     ],
 )
 def test_the_command_asks_for_what_was_asked_for(manifest, expected) -> None:
-    facts = ModelFacts(SimpleNamespace(manifest={"method": "full-cfc", **manifest}), None, None, None, None)
-    assert fit_command(facts, "m", "log").removeprefix("unskew fit log --out m ") == expected
+    assert (
+        fit_command({"method": "full-cfc", **manifest}, "m", "log").removeprefix("unskew fit log --out m ") == expected
+    )
+
+
+def test_settings_that_were_tried_are_rounded(hostile_model) -> None:
+    model = load(hostile_model[0])
+    tried = [{"setting": {"held_out": value}, "score": None} for value in (-1.8006954584017272, -1.9)]
+    page = page_of(
+        gather(replace(model, manifest={**model.manifest, "candidates": tried}), None), folder="m", log_name="log"
+    )
+    table = next(block for block in page.sections[-1].blocks if isinstance(block, Table))
+    assert [row[0].text for row in table.rows] == ["−1.8007", "−1.9"]
+
+
+def test_what_the_command_leaves_open_is_said(hostile_model) -> None:
+    def beside(manifest) -> str:
+        model = load(hostile_model[0])
+        page = page_of(gather(replace(model, manifest=manifest(model.manifest)), None), folder="m", log_name="log")
+        return " ".join(block.text for block in page.sections[-1].blocks if isinstance(block, Text))
+
+    assert "--counts" in beside(dict)
+    assert beside(lambda known: known | {"asked": {"columns": {"counts": True}}}) == ""
+    asked = {"columns": {"features": "a file"}, "validation": "valid"}
+    assert "FEATURES.parquet and VALID.parquet" in beside(lambda known: known | {"asked": asked})
 
 
 @pytest.mark.parametrize(
@@ -126,8 +165,6 @@ def test_what_speaks_against_a_model(change, about, level) -> None:
 
 
 def test_findings_about_residuals_count_for_methods_that_live_on_them(hostile_model) -> None:
-    from unskew.deploy.model import load
-
     facts = gather(load(hostile_model[0]), hostile_model[1])
     for method, counted in (("cfc", True), ("position", False)):
         found = trust_findings({"method": method}, diagnostics=facts.diagnostics, moved=None, same_log=True)
@@ -137,8 +174,6 @@ def test_findings_about_residuals_count_for_methods_that_live_on_them(hostile_mo
 
 
 def test_a_model_that_changes_next_to_nothing_is_weak(hostile_model) -> None:
-    from unskew.deploy.model import load
-
     moved = gather(load(hostile_model[0]), hostile_model[1]).moved
     still = replace(moved, after=moved.before)
     found = trust_findings({}, diagnostics=None, moved=still, same_log=None)

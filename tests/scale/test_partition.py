@@ -51,6 +51,13 @@ def test_csv_and_folders_can_be_partitioned_too(tmp_path: Path) -> None:
         assert sum(partition_log(source, tmp_path / out, parts=3).rows) == frame.height
 
 
+def test_brackets_in_a_path_are_no_pattern(tmp_path: Path) -> None:
+    (tmp_path / "logs[1]").mkdir()
+    frame = _shuffled_log()
+    frame.write_parquet(tmp_path / "logs[1]" / "log[2].parquet")
+    assert sum(partition_log(tmp_path / "logs[1]" / "log[2].parquet", tmp_path / "g[1]" / "p[2]").rows) == frame.height
+
+
 def test_what_a_file_says_about_itself_goes_along(tmp_path: Path) -> None:
     facts = {"unskew": '{"format": 1, "max_grade": 4}'}
     _shuffled_log().write_parquet(tmp_path / "log.parquet", metadata=facts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from unskew._words import percent
 from unskew.bench.looks import METRIC, Case, Look, Verdict, numbers, rankers_of, versus
 from unskew.bench.outcomes import Outcome
-from unskew.bench.tables import ALPHA
+from unskew.bench.tables import ALPHA, RESAMPLES
 from unskew.errors import DataError
 from unskew.evaluation.gap import gap_closed
 from unskew.evaluation.significance import Comparison
@@ -28,7 +28,8 @@ def closes_gap(method: str, setting: str, *, at_least: float) -> Look:
             if any(sample is None for sample in there):
                 continue
             try:
-                found = gap_closed(*(sample.per_query[METRIC] for sample in there if sample is not None))
+                parts = [sample.per_query[METRIC] for sample in there if sample is not None]
+                found = gap_closed(*parts, resamples=RESAMPLES)
             except DataError:  # no query that all have
                 continue
             if found.value is None or found.low is None or found.high is None:

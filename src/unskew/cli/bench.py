@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from unskew._options import Half, Preset, TableFormat
 from unskew.cli import app
-from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command, visible
 from unskew.cli.running import running
 from unskew.errors import SettingError
 
@@ -98,6 +99,7 @@ def run_command(
     """
     from unskew.bench.plan import Request
     from unskew.bench.run import default_source, finish, run
+    from unskew.deploy.targets import shell_path
 
     voice = Voice(json, quiet)
     requests = [
@@ -108,10 +110,15 @@ def run_command(
     with running(quiet) as tell:
         summary = run(requests, source, out, jobs=jobs, threads=threads, tell=tell)
     written = finish(out)
+    shown = visible(shell_path(out))
     voice.say(
         f"{summary.made} units done, {summary.kept} were there, {len(summary.failures)} failed "
-        f"({summary.seconds:.0f} s). Tables: {', '.join(str(path) for path in written)}.\n"
-        f"Next: [bold]unskew bench show {out}[/bold], [bold]unskew report {out} -o report.html[/bold]"
+        f"({summary.seconds:.0f} s). Tables: {', '.join(str(path) for path in written)}."
+    )
+    voice.say(
+        Text.assemble(
+            "Next: ", (f"unskew bench show {shown}", "bold"), ", ", (f"unskew report {shown} -o report.html", "bold")
+        )
     )
     _tell_failures(voice, summary)
     voice.result(

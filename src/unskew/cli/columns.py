@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -111,6 +111,14 @@ class LogOptions:
             max_grade=self.max_grade,
             **more,
         )
+
+    def given(self) -> dict[str, Any]:
+        """The options that differ from their defaults: what a model keeps, to be read again in the same way."""
+        return {
+            item.name: "a file" if item.name == "features" else getattr(self, item.name)
+            for item in fields(self)
+            if getattr(self, item.name) != item.default
+        }
 
     def read(self, path: Path, **more: Any) -> ClickLog:
         """Read a log; what is wrong with it is said in the words of the command line."""

@@ -44,8 +44,9 @@ def _to_nowhere(stream: IO[str]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-out = _Console(highlight=False)
-err = _Console(stderr=True, highlight=False)
+# Names of people's files and columns may hold brackets, so text is never read as markup: style is given as `Text`.
+out = _Console(highlight=False, markup=False)
+err = _Console(stderr=True, highlight=False, markup=False)
 
 
 @dataclass(frozen=True)
@@ -56,19 +57,19 @@ class Voice:
     quiet: bool = False
 
     def say(self, message: Any) -> None:
-        """A line or a table for people; silent under --json and --quiet."""
+        """A line, shown as it is, or a styled `Text` or a table for people; silent under --json and --quiet."""
         if not self.json and not self.quiet:
-            out.print(message)
+            out.print(visible(message) if isinstance(message, str) else message)
 
     def verbatim(self, line: str) -> None:
         """A line to copy, neither wrapped nor styled; silent under --json and --quiet."""
         if not self.json and not self.quiet:
-            out.print(line, soft_wrap=True, markup=False)
+            out.print(line, soft_wrap=True)
 
     def note(self, message: str) -> None:
         """A remark beside the result, on standard error."""
         if not self.quiet:
-            err.print(message, style="dim", markup=False)
+            err.print(message, style="dim")
 
     def result(self, document: dict[str, Any]) -> None:
         """The machine-readable result, printed only under --json."""
@@ -87,8 +88,11 @@ class Voice:
         if self.quiet or not err.is_terminal:
             yield lambda by=1, note="": None
             return
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, TextColumn("{task.fields[note]}"), console=err, transient=True) as bar:
+        title_column, note_column = (
+            TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}")
+        )
+        columns = (title_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note_column)
+        with Progress(*columns, console=err, transient=True) as bar:
             task = bar.add_task(title, total=total, note="")
             yield lambda by=1, note="": bar.update(task, advance=by, note=note)
 
@@ -143,7 +147,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            err.print("Stopped. Nothing half-written was left behind.", markup=False)
+            err.print("Stopped. Nothing half-written was left behind.")
             raise typer.Exit(130) from None
         except BrokenPipeError:
             raise typer.Exit(OK) from None
@@ -166,7 +170,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
 def _fail(message: str, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    err.print(f"Error: {visible(message)}", style="red", markup=False, soft_wrap=True)
+    err.print(f"Error: {visible(message)}", style="red", soft_wrap=True)
     raise typer.Exit(WRONG_USE)
 
 
@@ -174,4 +178,4 @@ def _show_warning(
     message: Warning | str, category: type[Warning], *rest: Any, quiet: bool = False, **more: Any
 ) -> None:
     if not quiet and issubclass(category, UnskewWarning):
-        err.print(f"Warning: {visible(str(message))}", style="yellow", markup=False, soft_wrap=True)
+        err.print(f"Warning: {visible(str(message))}", style="yellow", soft_wrap=True)

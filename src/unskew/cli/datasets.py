@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from unskew.cli import app
 from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command
@@ -48,7 +48,7 @@ def datasets(
         voice.say("No data folder was named: use --data-dir or set UNSKEW_DATA.")
     for entry in known:
         if entry.state != "found":
-            voice.say(f"[bold]{entry.dataset.name}[/bold]: {escape(entry.dataset.how_to_get)}")
+            voice.say(Text.assemble((entry.dataset.name, "bold"), f": {entry.dataset.how_to_get}"))
     wrong = [entry for entry in known if entry.archive_state.startswith("wrong")]
     for entry in wrong:
         voice.note(f"{entry.archive}: {entry.archive_state}. Download it again.")
@@ -86,7 +86,7 @@ def _table(known: list[Status]) -> Table:
             dataset.name,
             "by name" if dataset.n_features is None else str(dataset.n_features),
             f"0–{dataset.max_grade}",
-            f"[{colours[entry.state]}]{entry.state}[/]",
+            Text(entry.state, colours[entry.state]),
             _short(entry.found, dataset.name),
             _short(lacking, dataset.name),
             "" if entry.archive is None else entry.archive_state,

@@ -41,11 +41,10 @@ def demo_command(
     written = {"log": result.log_path, "model": result.model_path}
     if report:
         written |= _report(result, out, seed)
-    voice.say(
-        f"\nWritten in {result.seconds:.0f} s: {', '.join(f'{path} (the {what})' for what, path in written.items())}.\n"
-        f"Next, on your own log: [bold]unskew validate LOG[/bold], [bold]unskew diagnose LOG[/bold], "
-        f"[bold]unskew fit LOG --out MODEL[/bold]"
-    )
+    files = ", ".join(f"{path} (the {what})" for what, path in written.items())
+    voice.say(f"\nWritten in {result.seconds:.0f} s: {files}.")
+    commands = ("unskew validate LOG", "unskew diagnose LOG", "unskew fit LOG --out MODEL")
+    voice.say(Text("Next, on your own log: ") + Text(", ").join(Text(line, "bold") for line in commands))
     voice.result(
         {
             "out": str(out),
@@ -73,24 +72,25 @@ def _report(result: Any, out: Path, seed: int) -> dict[str, Path]:
 def _tell(voice: Voice, step: str, thing: Any) -> None:
     if step == "log":
         log, production = thing.log, thing.simulation.production
-        voice.say(
-            f"[bold]A click log[/bold]: {log.n_sessions:,} sessions of {len(log.queries):,} queries, "
+        told = (
+            f": {log.n_sessions:,} sessions of {len(log.queries):,} queries, "
             f"{log.n_impressions:,} impressions, {log.n_clicks:,} clicks. The production ranker behind it has "
             f"NDCG@10 {production.ndcg:.3f}; position k was looked at with probability 1/k."
         )
+        voice.say(Text.assemble(("A click log", "bold"), told))
     elif step == "checks":
         worst = [check.name for check in thing.checks if check.status != "PASS"]
         rest = f" ({', '.join(worst)})" if worst else ""
-        voice.say(f"[bold]Checks[/bold]: {len(thing.checks)} checks, {thing.status}{rest}.")
+        voice.say(Text.assemble(("Checks", "bold"), f": {len(thing.checks)} checks, {thing.status}{rest}."))
     elif step == "diagnostics":
-        voice.say("[bold]Diagnostics[/bold]")
+        voice.say(Text("Diagnostics", "bold"))
         for finding in thing.findings:
             colour = {"fine": "green", "weak": "yellow", "bad": "red"}[finding.level]
             voice.say(Text.assemble("  ", (finding.level, colour), f" {finding.about}: {finding.text}"))
     elif step == "fitted":
         if thing.verdict is not None:
             voice.say(Text.assemble(("The referee", "bold"), f": {thing.verdict.text}"))
-        voice.say(f"[bold]Fitted[/bold] {thing.info.name} in {thing.seconds:.1f} s")
+        voice.say(Text.assemble(("Fitted", "bold"), f" {thing.info.name} in {thing.seconds:.1f} s"))
     elif step == "evaluation":
         voice.say(_table(*thing))
 

@@ -15,6 +15,7 @@ from unskew._options import RankTarget, StageOneName
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
+from unskew.cli.examination import check_reach, read_known
 from unskew.control.diagnostics import Diagnostics
 from unskew.control.verdict import Verdict
 
@@ -58,16 +59,16 @@ def diagnose_command(
     from unskew.control.diagnostics import diagnose
     from unskew.control.placebo import placebo as run_placebo
     from unskew.control.referee import recommend
-    from unskew.data.examination import read_examination
     from unskew.report.figures import check_figure
     from unskew.report.trust import amount_of_data
 
     voice = Voice(json, quiet)
-    known = None if examination is None else read_examination(examination, base=columns.position_base)
+    known = read_known(examination, base=columns.position_base)
     if figure is not None:
         check_figure(figure)
         refuse_overwriting([figure], *filter(None, (log, columns.features)))
     read = columns.read(log)
+    check_reach(examination, known, read.longest_list, base=columns.position_base)
     found = diagnose(read, learner=stage_one, rank_target=rank_target, seed=seed)
     document = found.to_dict()
     voice.say(_findings(found))

@@ -16,6 +16,7 @@ from unskew.cli import app
 from unskew.cli.columns import LogOptions, with_log_options
 from unskew.cli.common import OK, SAYS_NO, Debug, Json, Quiet, Seed, Voice, command, visible
 from unskew.deploy.targets import TARGETS, FormatName, shell_path
+from unskew.errors import OtherFileError
 
 if TYPE_CHECKING:
     from unskew.deploy.verify.check import Verification
@@ -108,22 +109,28 @@ def verify_command(
 ) -> int:
     """Score an exported file by its engine's rule (and by the engine's own runtime, if installed) and compare.
 
-    Exits with 1 if a score differs, a ranking changed, or the file is not the one that was exported.
+    Exits with 1 if a score differs, a ranking changed, or the file is not the one that was exported; with 2 if a file
+    is missing or the parity file is damaged.
 
     Example: [bold]unskew verify-export model.json model.json.parity.json[/bold]
     """
     from unskew.deploy.verify.check import OTHER_FILE, verify_export
 
     voice = Voice(json, quiet)
-    found = verify_export(file, parity, tolerance=tolerance)
+    try:
+        found = verify_export(file, parity, tolerance=tolerance)
+    except OtherFileError as error:
+        voice.say(Text.assemble(("Not the exported file.", "red"), f" {visible(str(error))}"))
+        voice.result({"ok": False, "same_file": False, "readings": [], "error": str(error)})
+        return SAYS_NO
     voice.say(_table(found))
     if not found.ok:
-        voice.say("[red]Different.[/red] Do not load this file.")
+        voice.say(Text.assemble(("Different.", "red"), " Do not load this file."))
     if not found.same_file:
         agree = "On these rows the scores agree, but this" if found.ok else "This"
-        voice.say(f"[red]Not the exported file.[/red] {agree} {OTHER_FILE}.")
+        voice.say(Text.assemble(("Not the exported file.", "red"), f" {agree} {OTHER_FILE}."))
     elif found.ok:
-        voice.say("[green]Equal.[/green]")
+        voice.say(Text("Equal.", "green"))
     voice.result(found.as_dict())
     return OK if found.ok and found.same_file else SAYS_NO
 

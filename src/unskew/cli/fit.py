@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,14 +10,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from unskew._options import Engine, Preset, RankerName, TuneOn
-from unskew._words import percent
+from unskew._options import Engine, Preset, RankerName, TermsOption, TuneOn
+from unskew._words import percent, setting
 from unskew.cli import app
 from unskew.cli.columns import LogOptions, in_words_of_the_command, with_log_options
-from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command
+from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, visible
+from unskew.cli.examination import check_reach, read_known
+from unskew.cli.tuning import check_grades, check_tune_on
 from unskew.errors import SettingError
 
 if TYPE_CHECKING:
+    from unskew.control.diagnostics import Finding
     from unskew.fitting import Fitted
 
 SCALE = "Logs larger than memory"
@@ -42,7 +46,10 @@ def fit_command(
     preset: Annotated[Preset, typer.Option(help="Settings of the ranker.")] = "default",
     tune_on: Annotated[
         TuneOn | None,
-        typer.Option(help="Choose settings on grades, clicks or debiased clicks; auto: on grades where there are any."),
+        typer.Option(
+            help="Choose settings on grades, clicks or (cfc) debiased clicks; auto: on grades where there are any. "
+            "full-cfc chooses on clicks it holds out itself."
+        ),
     ] = None,
     stage_one: Annotated[
         str | None, typer.Option(help="cfc: what explains the rank: ridge, logistic, svm or xgboost.")
@@ -52,11 +59,8 @@ def fit_command(
         typer.Option(help="cfc: minmax, normal_pdf, inverse_mills, hazard, or auto to try all four."),
     ] = None,
     terms: Annotated[
-        str | None,
-        typer.Option(
-            help="full-cfc: control terms beside the position effect: T, phi, shift, moves, auto (ask the referee); "
-            "else none."
-        ),
+        TermsOption | None,
+        typer.Option(help="full-cfc: control terms beside the position effect; auto asks the referee, else none."),
     ] = None,
     examination: Annotated[
         Path | None,
@@ -96,7 +100,6 @@ def fit_command(
 
     Example: [bold]unskew fit log.parquet --out model --method cfc[/bold]
     """
-    from unskew.data.examination import read_examination
     from unskew.deploy.model import check_target
     from unskew.fitting import fit_method
     from unskew.scale.engines import choose_engine, fit_on_dask
@@ -112,18 +115,19 @@ def fit_command(
     if scheduler is not None and engine == "auto":
         engine = "dask"
     chosen = choose_engine(engine, log, columns.columns(), memory=limit, feature_table=columns.features, say=voice.note)
+    if chosen != "dask":  # where cfc takes default's place
+        check_tune_on(method, tune_on, judged=judged is not None)
     in_memory = chosen == "memory"
     validation: Any = columns.read(valid) if valid is not None and in_memory else valid
     if judged is not None:
         validation = read_judged(judged, max_grade=columns.max_grade)
+    known = read_known(examination, base=columns.position_base)
     given: dict[str, Any] = {
+        "examination": known,
         "tune_on": tune_on,
         "stage_one": stage_one,
         "transformation": transformation,
-        "terms": terms,
     }
-    if examination is not None:
-        given["examination"] = read_examination(examination, base=columns.position_base)
     settings: dict[str, Any] = {
         "method": method,
         "ranker": ranker,
@@ -132,8 +136,12 @@ def fit_command(
         "seed": seed,
         "n_jobs": jobs,
         **{name: value for name, value in given.items() if value is not None},
+        **({} if terms is None else {"terms": None if terms == "none" else terms}),
     }
     train = columns.read(log) if in_memory else None
+    if train is not None:
+        check_reach(examination, known, train.longest_list, base=columns.position_base)
+        check_grades(method, tune_on, train.data if validation is None else getattr(validation, "data", validation))
     with voice.progress(f"Fitting {method}") as advance, in_words_of_the_command():
         if train is not None:
             fitted = fit_method(train, progress=advance, **settings)
@@ -142,16 +150,28 @@ def fit_command(
         else:
             cluster: dict[str, Any] = {"scheduler": scheduler, "workers": workers, "say": voice.note}
             fitted = fit_on_dask(log, columns=columns.columns(), progress=advance, **cluster, **settings)
-    fitted.method.save(out)
+    asked = {
+        "method": method,
+        "engine": chosen,
+        "columns": columns.given(),
+        "validation": "valid" if valid is not None else "judged" if judged is not None else None,
+    }
+    fitted.method.to_model().with_facts(asked=asked).save(out)
     _tell(voice, fitted, out)
     if not in_memory:
         voice.say(f"Engine {chosen}, peak memory of this process {peak_memory() / 1e9:.2f} GB.")
-    facts = {"engine": chosen, "peak_memory": peak_memory()}
+    amount = _amount_of_data(fitted)
+    facts = {
+        "engine": chosen,
+        "peak_memory": peak_memory(),
+        "amount_of_data": None if amount is None else asdict(amount),
+    }
     voice.result({"log": str(log), "out": str(out), **facts, **fitted.to_dict()})
 
 
 def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
-    voice.say(f"[bold]{fitted.info.name}[/bold] with {fitted.ranker}, {fitted.seconds:.1f} s → {out}")
+    rest = f" with {fitted.ranker}, {fitted.seconds:.1f} s → {visible(str(out))}"
+    voice.say(Text.assemble((fitted.info.name, "bold"), rest))
     if fitted.verdict is not None:
         voice.say(Text.assemble(("The referee", "bold"), f": {fitted.verdict.text}"))
     voice.say(f"Settings chosen on {fitted.chosen_on}.")
@@ -163,15 +183,22 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     if fitted.method.bias_ is not None:
         voice.say(_curve(fitted))
     from unskew.control.caution import caution_words
-    from unskew.report.trust import amount_of_data
 
-    extra, data = fitted.method.outcome_.extra, fitted.method.fingerprint_
+    extra = fitted.method.outcome_.extra
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
     if caution:
         voice.say(caution)
-    amount = amount_of_data(data["clicks"], data["queries"])
-    if fitted.method.needs_clicks and amount.level != "fine":
+    amount = _amount_of_data(fitted)
+    if amount is not None and amount.level != "fine":
         voice.say(Text(amount.text, "yellow"))
+
+
+def _amount_of_data(fitted: Fitted) -> Finding | None:
+    """Whether there were clicks enough, for a method that learns from them."""
+    from unskew.report.trust import amount_of_data
+
+    data = fitted.method.fingerprint_
+    return amount_of_data(data["clicks"], data["queries"]) if fitted.method.needs_clicks else None
 
 
 def _candidates(fitted: Fitted) -> Table:
@@ -183,7 +210,7 @@ def _candidates(fitted: Fitted) -> Table:
     table.add_column("seconds", justify="right")
     best = max((c.score for c in fitted.method.candidates_ if c.score is not None), default=None)
     for candidate in fitted.method.candidates_:
-        values = [str(candidate.setting.get(name, "")) for name in names]
+        values = [setting(candidate.setting.get(name, "")) for name in names]
         score = "–" if candidate.score is None else f"{candidate.score:.4f}"
         style = "bold" if candidate.score is not None and candidate.score == best else ""
         table.add_row(*values, score, f"{candidate.seconds:.1f}", style=style)

@@ -34,15 +34,13 @@ def methods(json: Json = False, seed: Seed = 0, quiet: Quiet = False, debug: Deb
 
 def _table(known: list[MethodInfo]) -> Table:
     table = Table("method", "rankers", "what it does", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    family = None
-    for info in known:
-        if info.family != family:
-            family = info.family
-            table.add_row("", "", "")
-            table.add_row(Text(family, style="italic"), "", "")
-        name = Text(info.name + (" *" if info.is_default else ""), style="bold", no_wrap=True)
-        what = Group(Text(info.summary), Text(info.citation, style="dim"))
-        table.add_row(name, "\n".join(info.rankers), what)
+    for family in dict.fromkeys(info.family for info in known):
+        table.add_row("", "", "")
+        table.add_row(Text(family, style="italic"), "", "")
+        for info in (info for info in known if info.family == family):
+            name = Text(info.name + (" *" if info.is_default else ""), style="bold", no_wrap=True)
+            what = Group(Text(info.summary), Text(info.citation, style="dim"))
+            table.add_row(name, "\n".join(info.rankers), what)
     return table
 
 

@@ -39,7 +39,7 @@ def report_command(
     for sentence in page.answer:
         voice.say(sentence)
     voice.say(f"Page: {out}")
-    voice.result({"source": str(source), "out": str(out), "title": page.title, "answer": list(page.answer)})
+    voice.result({"source": str(source), "out": str(out), **page.to_dict()})
 
 
 def _files_of(folder: Path) -> list[Path]:

@@ -35,7 +35,7 @@ def running(quiet: bool) -> Iterator[Callable[[Progress], None]]:
         now = time.monotonic()
         if now - last[0] >= EVERY:
             last[0] = now
-            err.print(line(progress), style="dim", markup=False, soft_wrap=True)
+            err.print(line(progress), style="dim", soft_wrap=True)
 
     yield tell
 

@@ -15,6 +15,7 @@ from unskew.cli import app
 from unskew.cli.columns import JudgedItem, JudgedQuery, JudgedRelevance, named
 from unskew.cli.common import Debug, Json, Quiet, Seed, Voice, command, refuse_overwriting
 from unskew.errors import SettingError
+from unskew.report.words import listed
 
 if TYPE_CHECKING:
     from unskew.data.ranking import RankingData
@@ -122,6 +123,7 @@ def simulate_command(
 
     voice = Voice(json, quiet)
     share = _share(valid)
+    _check_shock(shock, {"moves-clicks": shock_moves_clicks, "per": shock_per != "item", "share": shock_share != 1})
     refuse_overwriting(targets(out, features, valid=share != 0, test=test > 0), data, valid)
     with voice.progress("Simulating"):
         files = simulate_files(
@@ -177,6 +179,16 @@ def _table(files: Files) -> Table:
     lengths = [facts["list_length"] for facts in parts.values()]
     table.add_row("list length", *(f"{one['shortest']}–{one['longest']}, median {one['median']:g}" for one in lengths))
     return table
+
+
+def _check_shock(shock: float, more: dict[str, bool]) -> None:
+    """What says more about a shock needs one; more : --shock-… → whether it was given."""
+    given = [f"--shock-{name}" for name, there in more.items() if there]
+    if shock == 0 and given:
+        raise SettingError(
+            f"{listed(given)} {'says' if len(given) == 1 else 'say'} how a shock falls, but there is none. Give its "
+            "size too, such as --shock 1."
+        )
 
 
 def _share(text: str) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from unskew._files import atomic_folder, check_folder
 from unskew.data.inputs import as_matrix
-from unskew.deploy.manifest import MANIFEST, make_manifest, read_files, read_manifest, write_manifest
+from unskew.deploy.manifest import MANIFEST, make_manifest, plain, read_files, read_manifest, write_manifest
 from unskew.deploy.scorers import MODEL_FILES, Scorer, make_scorer
 from unskew.errors import FeatureError, OutputError
 from unskew.rankers.base import RankerState
@@ -101,6 +101,10 @@ class Model:
             for name, content in self.files.items():
                 (folder / name).write_bytes(content)
             (folder / MANIFEST).write_bytes(write_manifest(self.manifest))
+
+    def with_facts(self, **facts: Any) -> Self:
+        """The same model, with more in its manifest about where it came from."""
+        return replace(self, manifest={**self.manifest, **plain(facts)})
 
     def _refuse_infinite(self, matrix: npt.NDArray[np.float32], first_row: int) -> None:
         # Trees would take them for very large numbers, which no log they were fitted on may have.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from unskew._words import percent
 
@@ -22,7 +22,7 @@ def render(evaluation: Evaluation) -> Group:
     tables = [_means(evaluation, family) for family in families]
     if evaluation.comparisons:
         tables.append(_differences(evaluation, [name for name in evaluation.metrics if name.startswith("ndcg")][-1]))
-    return Group(*tables, evaluation.caption())
+    return Group(*tables, Text(evaluation.caption()))
 
 
 def _means(evaluation: Evaluation, family: str) -> Table:
@@ -37,7 +37,7 @@ def _means(evaluation: Evaluation, family: str) -> Table:
         table.add_column(metric.upper(), no_wrap=True)
     for row in evaluation.rows():
         cells = [cell(row[name], row["beats"][name], several and row[name] == best[name]) for name in metrics]
-        table.add_row(row["letter"] if several else "", escape(row["system"]), *cells)
+        table.add_row(row["letter"] if several else "", Text(row["system"]), *cells)
     return table
 
 
@@ -50,7 +50,7 @@ def _differences(evaluation: Evaluation, metric: str) -> Table:
     for pair in (pair for pair in evaluation.comparisons if pair.metric == metric):
         found = pair.result
         table.add_row(
-            f"{escape(pair.a)} - {escape(pair.b)}",
+            Text(f"{pair.a} - {pair.b}"),
             f"{found.difference:+.4f}",
             f"{found.low:+.4f} … {found.high:+.4f}",
             f"{found.effect:+.2f}",
@@ -60,7 +60,7 @@ def _differences(evaluation: Evaluation, metric: str) -> Table:
     return table
 
 
-def cell(value: float, marks: str, best: bool = False) -> str:
-    """A mean with the letters of the systems that are beaten, marked up for rich."""
+def cell(value: float, marks: str, best: bool = False) -> Text:
+    """A mean with the letters of the systems that are beaten."""
     text = "–" if math.isnan(value) else f"{value:.4f}"
-    return (f"[bold]{text}[/bold]" if best else text) + (f" [dim]{marks}[/dim]" if marks else "")
+    return Text.assemble((text, "bold" if best else ""), (f" {marks}" if marks else "", "dim"))

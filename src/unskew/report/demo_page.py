@@ -19,7 +19,7 @@ from unskew.report.run_figures import HEADLINE, gap_panel
 from unskew.report.themes import LIGHT, PAGE, Theme
 from unskew.report.words import count, gap_words, number
 
-_ROLES = {"naive": "clicks taken at their word", "oracle": "human grades: the ceiling"}
+_ROLES = {"naive": "clicks taken at their word", "oracle": "human grades: what others are measured by"}
 
 
 def demo_rows(result: DemoResult) -> list[dict[str, Any]]:

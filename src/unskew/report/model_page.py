@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from unskew._words import percent
+from unskew._words import percent, setting
 from unskew.control.diagnostics import Diagnostics, Finding, diagnose
 from unskew.data.clicks import ClickLog
 from unskew.data.fingerprint import fingerprint
 from unskew.deploy.model import Model, load
 from unskew.method import PositionCurve
 from unskew.registry import methods
+from unskew.report.again import fit_command, left_to_fill_in, referee_of
 from unskew.report.log_figures import diagnostics_panels, examination_panel
 from unskew.report.movement import Movement, movement, origins_panel
 from unskew.report.page import Block, Cell, Commands, Facts, Figures, Findings, Page, Section, Table, Text
@@ -25,10 +25,6 @@ from unskew.report.trust import VERDICTS, trust_findings, verdict
 from unskew.report.words import count, listed, number, short
 
 SHOWN_ITEMS = 8
-_SETTINGS_OF_DEFAULT = ("ranker", "preset", "tune_on")
-_SETTINGS = (*_SETTINGS_OF_DEFAULT, "stage_one", "transformation", "terms")
-# Values that a command says by saying nothing, where that is not "auto".
-_LEFT_OUT = {"preset": "default", "terms": ""}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +100,7 @@ def _verdict(findings: list[Finding]) -> str:
 
 def _answer(facts: ModelFacts, said: str) -> tuple[str, ...]:
     data = facts.manifest.get("data") or {}
-    what = summary_of(facts.method)
+    what = made_of(facts.manifest)
     learnt = f" from {count(data['clicks'], 'click')}" if "clicks" in data else ""
     first = f"The model was learnt{learnt} with {facts.method}" + (f" ({what})." if what else ".")
     if facts.moved is None:
@@ -144,7 +140,7 @@ def correction_sections(facts: ModelFacts) -> list[Section]:
         panels.append(origins_panel(facts.moved, PAGE))
     if panels:
         blocks.append(Figures(tuple(panels)))
-    said = _referee(facts)
+    said = referee_of(facts.manifest)
     if said is not None:
         blocks.append(Text(f"The referee: {said['text']}"))
     taught_by = (facts.manifest.get("extra") or {}).get("taught_by")
@@ -155,7 +151,7 @@ def correction_sections(facts: ModelFacts) -> list[Section]:
         blocks.append(Text(f"The control terms took {percent(share)} of the ranker's gain; they are folded away now."))
     if not blocks:
         blocks.append(Text("This method keeps no picture of position: what it did shows in what it moves."))
-    found = [Section("correction", "What the correction did", summary_of(facts.method).capitalize(), tuple(blocks))]
+    found = [Section("correction", "What the correction did", made_of(facts.manifest).capitalize(), tuple(blocks))]
     if facts.moved is not None and facts.log is not None:
         found.append(moved_section(facts.log, facts.moved))
     return found
@@ -199,33 +195,16 @@ def _whole(value: Any) -> Cell:
 
 def _making_section(facts: ModelFacts, folder: str, log_name: str) -> Section:
     settings = facts.manifest.get("settings") or {}
-    blocks: list[Block] = [Commands((fit_command(facts, folder, log_name),))]
-    blocks.append(Facts(tuple((str(name), short(_said(value), 80)) for name, value in settings.items())))
+    command = fit_command(facts.manifest, folder, log_name)
+    blocks: list[Block] = [Commands((command,))]
+    left = left_to_fill_in(facts.manifest, command)
+    if left:
+        blocks.append(Text(left))
+    blocks.append(Facts(tuple((str(name), short(setting(value), 80)) for name, value in settings.items())))
     tried = facts.manifest.get("candidates") or []
     if len(tried) > 1:
         blocks.append(_tried_table(tried))
     return Section("again", "Run it again", "The settings the model was fitted with.", tuple(blocks))
-
-
-def fit_command(facts: ModelFacts, folder: str, log_name: str) -> str:
-    """The command that fits this model again: what the referee chose is left to it."""
-    settings = facts.manifest.get("settings") or {}
-    said = _referee(facts)
-    asked = said is not None and settings.get("terms") != "auto"
-    words = ["unskew", "fit", log_name, "--out", folder, "--method", "default" if asked else facts.method]
-    for name in _SETTINGS_OF_DEFAULT if asked else _SETTINGS:
-        if isinstance(settings.get(name), str) and settings[name] != _LEFT_OUT.get(name, "auto"):
-            words += [f"--{name.replace('_', '-')}", settings[name]]
-    if (settings if said is None else {"examination": said.get("given")}).get("examination") is not None:
-        words += ["--examination", "EXAMINATION.csv"]
-    if settings.get("random_state"):
-        words += ["--seed", str(settings["random_state"])]
-    return shlex.join(words)
-
-
-def _referee(facts: ModelFacts) -> Mapping[str, Any] | None:
-    """What the referee said, where it was asked."""
-    return (facts.manifest.get("extra") or {}).get("referee")
 
 
 def _tried_table(tried: list[dict[str, Any]]) -> Table:
@@ -234,7 +213,7 @@ def _tried_table(tried: list[dict[str, Any]]) -> Table:
     best = max(scores, default=None)
     rows = tuple(
         (
-            *(Cell(_said(one["setting"].get(name, ""))) for name in names),
+            *(Cell(setting(one["setting"].get(name, ""))) for name in names),
             Cell(number(one.get("score")), one.get("score"), strong=best is not None and one.get("score") == best),
         )
         for one in tried
@@ -242,8 +221,13 @@ def _tried_table(tried: list[dict[str, Any]]) -> Table:
     return Table("Settings tried", (*names, "validation"), (False,) * len(names) + (True,), rows, open=False)
 
 
-def _said(value: Any) -> str:
-    return "–" if value is None else str(value)
+def made_of(manifest: Mapping[str, Any]) -> str:
+    """The registry's words about a model's method; of full-cfc, what is in this very model."""
+    if manifest.get("method") != "full-cfc":
+        return summary_of(str(manifest.get("method")))
+    terms = "terms_gain" in (manifest.get("extra") or {})
+    parts = "relevance, position effect and control terms" if terms else "relevance and position effect"
+    return f"conditional click model: {parts} together"
 
 
 def summary_of(method: str) -> str:

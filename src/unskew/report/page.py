@@ -127,6 +127,12 @@ class Page:
     made: tuple[str, ...] = field(default=())
     level: Literal["fine", "weak", "bad"] = "fine"
 
+    def to_dict(self) -> dict[str, Any]:
+        """What the page says, for the command line: its answer, how that is to be taken, and every finding."""
+        blocks = (block for section in self.sections for block in section.blocks if isinstance(block, Findings))
+        found = [dict(zip(("level", "about", "text"), item)) for block in blocks for item in block.items]
+        return {"title": self.title, "answer": list(self.answer), "level": self.level, "findings": found}
+
 
 def write_page(page: Page, path: str | os.PathLike[str]) -> None:
     """Write the page as one file that loads nothing."""

@@ -169,7 +169,7 @@ def _spill(source: pl.LazyFrame, query: str, part_of: IntArray, folder: Path) ->
 
 
 def _finish(spilled: Path, target: Path, query: str, metadata: dict[str, str]) -> tuple[int, int]:
-    frame = pl.read_parquet(sorted(spilled.glob("*.parquet")), hive_partitioning=False)
+    frame = pl.read_parquet(sorted(spilled.glob("*.parquet")), glob=False, hive_partitioning=False)
     by = [query, *(ROLES[role] for role in ("session", "position") if ROLES[role] in frame.columns)]
     frame = frame.sort(list(dict.fromkeys(by)), maintain_order=True)
     frame.write_parquet(target, compression_level=1, row_group_size=ROW_GROUP, metadata=metadata)

@@ -17,7 +17,7 @@ from unskew._segments import IntArray
 from unskew.deploy.manifest import digest, read_bytes
 from unskew.deploy.parity import Parity, read_parity
 from unskew.deploy.targets import TARGETS
-from unskew.errors import ModelFileError, SettingError
+from unskew.errors import ModelFileError, OtherFileError, SettingError
 
 MAX_BYTES = 1 << 30
 TOLERANCE = 1e-6
@@ -87,7 +87,7 @@ def verify_export(
     target = TARGETS[name]
     same_file = _is_sealed(content, wanted)
     if target.trusting and not same_file:
-        raise ModelFileError(f"{file} {OTHER_FILE}. Export the model again.")
+        raise OtherFileError(f"{file} {OTHER_FILE}. Export the model again.")
     module = import_module(f"unskew.deploy.verify.{target.module}")
     readings = [("rule", module.score)]
     if target.runtime is not None and find_spec(target.runtime) is not None:
@@ -101,7 +101,7 @@ def verify_export(
     except ModelFileError as error:
         if same_file:
             raise
-        raise ModelFileError(f"{error} {file} {OTHER_FILE}.") from None
+        raise OtherFileError(f"{error} {file} {OTHER_FILE}.") from None
     return Verification(format=name, tolerance=tolerance, readings=found, same_file=same_file)
 
 
