@@ -59,6 +59,7 @@ class Recommended(RankerMethod):
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._make(FullControlFunction)._check_settings(log)
         shared: Shared = self.__dict__.pop("_shared", {})
+        by_id: bool = self.__dict__.pop("_by_id", False)
         verdict = self.verdict_ = recommend(
             log,
             examination=self.examination,
@@ -69,7 +70,7 @@ class Recommended(RankerMethod):
         )
         method = self.method_ = self._method(log, verdict, shared)
         if validation is None and method.chooses:
-            log, validation = hold_out(log, seed=self.random_state)
+            log, validation = hold_out(log, seed=self.random_state, by_id=by_id)
         self.validation_ = validation
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnskewWarning)  # about the log: said before this method began
@@ -81,6 +82,11 @@ class Recommended(RankerMethod):
     def share(self, groundwork: Shared) -> Self:
         """For the next fit: what other fits to the same log have in common with it, as in the full control function."""
         self._shared = groundwork
+        return self
+
+    def hold_out_by_id(self) -> Self:
+        """For the next fit, to a log that lies in files: hold out the queries that would be held out in memory."""
+        self._by_id = True
         return self
 
     def _method(self, log: ClickLog, verdict: Verdict, shared: Shared) -> Method:

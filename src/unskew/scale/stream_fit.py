@@ -20,6 +20,8 @@ from unskew.data.ranking import RankingData
 from unskew.errors import LogError, OutputError
 from unskew.fitting import Fitted, fit_method
 from unskew.method import Method
+from unskew.recommended import Recommended
+from unskew.registry import make_method
 from unskew.scale.memory import SHARE, free_memory, in_memory_bytes, readable
 from unskew.scale.parts import (
     BATCH,
@@ -73,12 +75,14 @@ def fit_streamed(
     (`scratch`, else the system's for temporary files; removed afterwards). Stage one is fitted by statistics that
     merge batch by batch; the ranker's columns are binned block by block.
 
-    validation : a log in files, a log or judged data in memory, or None to hold out the queries that `hold_out` would.
+    validation : a log in files, a log or judged data in memory, or None to hold out the queries that `hold_out` would,
+        if the method chooses on any.
     """
+    split = validation is None and make_method(method).chooses
     parts = open_parts(Path(path), columns or LogColumns())
     other = open_parts(Path(validation), columns or LogColumns()) if isinstance(validation, (str, Path)) else None
     with _scratch([parts] if other is None else [parts, other], scratch) as folder:
-        train, chosen = _spooled(parts, folder, seed=seed, split=validation is None, batch=batch)
+        train, chosen = _spooled(parts, folder, seed=seed, split=split, batch=batch)
         if other is not None:
             chosen, _ = _spooled(other, folder / "valid", seed=seed, split=False, batch=batch)
         elif validation is not None:
@@ -90,14 +94,16 @@ def fit_streamed(
             validation=chosen.log if chosen is not None else validation,  # type: ignore[arg-type]
             seed=seed,
             progress=progress,
-            prepare=lambda model: _give_stage_one(model, train, expected),
+            prepare=lambda model: _prepare(model, train, expected),
             **settings,
         )
         return fitted
 
 
-def _give_stage_one(model: Method, train: SpooledLog, expected: np.ndarray) -> None:
+def _prepare(model: Method, train: SpooledLog, expected: np.ndarray) -> None:
     """Fit ridge stage one batch by batch; the other learners read the mapped features themselves."""
+    if isinstance(model, Recommended):
+        model.hold_out_by_id()
     if isinstance(model, ControlFunctionRanker) and model.stage_one == "ridge" and not model.cross_fit:
         model.set_params(stage_one=stream_stage_one(train.batches, rank_target=model.rank_target, expected=expected))
 
