@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from unskew.data.clicks import ClickLog
+from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
 from unskew.errors import FeatureError, LogError, UnskewWarning
 from unskew.fitting import Fitted, fit_method
+from unskew.report.model_page import gather
 from unskew.simulation.log import simulate
 from unskew.simulation.synthetic import synthetic_collection
 
@@ -51,6 +53,18 @@ def test_chosen_on(method: str, settings: dict[str, Any], said: str) -> None:
     valid = log_of(25, seed=1)
     assert len(valid.queries) == 20
     assert fit(log_of(30), method, validation=valid, **settings).chosen_on == said
+
+
+@pytest.mark.parametrize(("method", "holds_out"), [("naive", True), ("cfc", True), ("full-cfc", False)])
+def test_the_fingerprint_is_that_of_the_log_that_was_given(method: str, holds_out: bool) -> None:
+    """Whoever opens the model's page with this log must not be told that it is another one."""
+    log = log_of(80)
+    fitted = fit(log, method)
+    assert ("held out: " in fitted.chosen_on) is holds_out
+    assert fitted.method.fingerprint_ == fingerprint(log)
+    model = fitted.method.to_model()
+    assert gather(model, log).same_log is True
+    assert gather(model, log.take_sessions(np.arange(50))).same_log is False
 
 
 def test_chosen_on_without_grades() -> None:

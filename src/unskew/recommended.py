@@ -15,6 +15,7 @@ from unskew.control.known_examination import Examination
 from unskew.control.referee import recommend
 from unskew.control.verdict import Verdict
 from unskew.data.clicks import ClickLog
+from unskew.data.fingerprint import fingerprint
 from unskew.data.holdout import hold_out
 from unskew.data.ranking import RankingData
 from unskew.errors import UnskewWarning
@@ -69,12 +70,15 @@ class Recommended(RankerMethod):
             shared=shared,
         )
         method = self.method_ = self._method(log, verdict, shared)
+        whole = log
         if validation is None and method.chooses:
             log, validation = hold_out(log, seed=self.random_state, by_id=by_id)
         self.validation_ = validation
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnskewWarning)  # about the log: said before this method began
             method.fit(log, validation=validation)
+        if log is not whole:
+            method.fingerprint_ = fingerprint(whole)
         outcome = method.outcome_
         method.outcome_ = replace(outcome, extra={**outcome.extra, "referee": verdict.to_dict()})
         return method.outcome_

@@ -16,6 +16,7 @@ import polars as pl
 from unskew.control.estimator import ControlFunctionRanker
 from unskew.data.clicks import ClickLog
 from unskew.data.columns import LogColumns
+from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
 from unskew.errors import LogError, OutputError
 from unskew.fitting import Fitted, fit_method
@@ -97,6 +98,7 @@ def fit_streamed(
             prepare=lambda model: _prepare(model, train, expected),
             **settings,
         )
+        _name_whole(fitted.method, train.log, chosen.log if split and chosen is not None else None)
         return fitted
 
 
@@ -106,6 +108,20 @@ def _prepare(model: Method, train: SpooledLog, expected: np.ndarray) -> None:
         model.hold_out_by_id()
     if isinstance(model, ControlFunctionRanker) and model.stage_one == "ridge" and not model.cross_fit:
         model.set_params(stage_one=stream_stage_one(train.batches, rank_target=model.rank_target, expected=expected))
+
+
+def _name_whole(method: Method, train: ClickLog, held: ClickLog | None) -> None:
+    """Let the fingerprint be that of the log that was given, with the queries held out of it.
+
+    A checksum is that of a log in memory, its queries in the order of their ids; where the files have another order, or
+    queries were held out, there is none.
+    """
+    if held is not None:
+        other = fingerprint(held)
+        added = {name: other[name] for name in ("queries", "rows", "sessions", "impressions", "clicks")}
+        method.fingerprint_ |= {name: method.fingerprint_[name] + value for name, value in added.items()}
+    if held is not None or not train.data.query_ids.is_sorted():
+        method.fingerprint_["sha256"] = None
 
 
 def _mapped(file: Path, rows: int) -> np.ndarray:
