@@ -144,6 +144,12 @@ class ClickLog:
         return int(self.click.sum())
 
     @property
+    def clicked_positions(self) -> IntArray:
+        """The positions of clicks that count, ascending."""
+        counts = self.click > 0 if self.weight is None else (self.click > 0) & (self.weight > 0)
+        return np.unique(self.position[counts])
+
+    @property
     def longest_list(self) -> int:
         """The lowest position anything was shown at (the largest number)."""
         return int(self.position.max())

@@ -36,5 +36,6 @@ def fingerprint(log: ClickLog) -> dict[str, Any]:
         "sessions": log.n_sessions,
         "impressions": len(log.row),
         "clicks": int(log.n_clicks),
+        "clicked_positions": len(log.clicked_positions),
         "sha256": digest.hexdigest(),
     }

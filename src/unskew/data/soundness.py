@@ -53,7 +53,7 @@ def weaknesses(log: ClickLog, *, clicks: bool = True) -> list[str]:
     if clicks and log.weight is not None and log.click.max() > 1 and log.weight.min() < log.weight.max():
         advice = "If the weights are numbers of impressions, leave the column out (weight=None, --weight none)."
         found.append(f"{COUNTS_TIMES_WEIGHTS} {advice}")
-    clicked = np.unique(log.position[log.click > 0])
+    clicked = log.clicked_positions
     if clicks and len(clicked) == 1:
         found.append(
             f"All clicks are at position {clicked[0]}: relevance and position cannot be told apart in this log."

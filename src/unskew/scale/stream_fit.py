@@ -120,6 +120,7 @@ def _name_whole(method: Method, train: ClickLog, held: ClickLog | None) -> None:
         other = fingerprint(held)
         added = {name: other[name] for name in ("queries", "rows", "sessions", "impressions", "clicks")}
         method.fingerprint_ |= {name: method.fingerprint_[name] + value for name, value in added.items()}
+        method.fingerprint_["clicked_positions"] = len(np.union1d(train.clicked_positions, held.clicked_positions))
     if held is not None or not train.data.query_ids.is_sorted():
         method.fingerprint_["sha256"] = None
 
