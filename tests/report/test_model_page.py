@@ -18,6 +18,10 @@ from unskew.simulation.log import simulate
 from unskew.simulation.synthetic import synthetic_collection
 
 
+def reorderings(moved):
+    return trust_findings({}, diagnostics=None, moved=moved, same_log=None)
+
+
 def gather_findings(manifest):
     """What the manifest alone says."""
     return trust_findings(manifest, diagnostics=None, moved=None, same_log=None)
@@ -204,6 +208,11 @@ def test_a_model_that_changes_next_to_nothing_is_weak(hostile_model) -> None:
     from unskew.deploy.model import load
 
     moved = gather(load(hostile_model[0]), hostile_model[1]).moved
+    assert "model's top 6" in next(iter(reorderings(moved))).text  # its lists have twelve items
     still = replace(moved, after=moved.before)
-    found = trust_findings({}, diagnostics=None, moved=still, same_log=None)
-    assert [(item.about, item.level) for item in found] == [("reordering", "weak")]
+    assert [(item.about, item.level) for item in reorderings(still)] == [("reordering", "weak")]
+
+
+def test_the_page_names_the_top_it_speaks_of(hostile_model) -> None:
+    folder, log = hostile_model
+    assert "of the log's top 6 at the top" in " ".join(model_page(folder, log=log).answer)

@@ -110,7 +110,7 @@ def _answer(facts: ModelFacts, said: str) -> tuple[str, ...]:
     if facts.moved is None:
         return first, f"{said}, as far as the model alone can tell; give its log with --log to learn more."
     kept = percent(facts.moved.kept)
-    return first, f"{said}. It keeps {kept} of the log's top ten at the top and replaces the rest."
+    return first, f"{said}. It keeps {kept} of the log's {facts.moved.top} at the top and replaces the rest."
 
 
 def _numbers(facts: ModelFacts) -> tuple[tuple[str, str], ...]:

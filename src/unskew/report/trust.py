@@ -126,7 +126,7 @@ def _doubt(referee: Mapping[str, Any]) -> str:
 
 
 def _reordering(moved: Movement) -> Finding:
-    text = f"{percent(moved.kept)} of the model's top ten stood in the log's top ten."
+    text = f"{percent(moved.kept)} of the items in the model's {moved.top} stood there in the log."
     if moved.kept < 0.2:
         text += " It contradicts the production ranker nearly everywhere: try it on a small share of the traffic first."
         return Finding("weak", "reordering", text)
