@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from unskew.data.clicks import ClickLog
 from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
+from unskew.data.soundness import weaknesses
 from unskew.errors import FeatureError, LogError, UnskewWarning
 from unskew.fitting import Fitted, fit_method
 from unskew.report.model_page import gather
@@ -103,6 +105,33 @@ def test_every_method_refuses_what_has_nothing_to_learn_from(method: str) -> Non
     )
     with pytest.raises(LogError, match="No click has a weight above 0"):
         fit(unheard, method)
+
+
+def weighed(log: ClickLog, queries: int) -> ClickLog:
+    """The log with weights of 0 for all but the first queries."""
+    return replace(log, weight=np.isin(log.query_of, log.queries[:queries]).astype(np.float32))
+
+
+@pytest.mark.parametrize("method", ["naive", "cfc"])
+def test_queries_without_weight_cannot_choose_settings(method: str) -> None:
+    log = weighed(log_of(80, grades=False), 2)
+    seen = int(log.click[log.weight > 0].sum())
+    assert 0 < seen == log.n_counted_clicks < log.n_clicks
+    fitted = fit(log, method)
+    assert fitted.chosen_on.startswith("nothing, for the log is too small")
+    assert fitted.method.fingerprint_["clicks"] == seen
+
+
+def test_sessions_without_weight_are_not_counted() -> None:
+    log = weighed(log_of(30), 2)
+    assert f"There are fewer sessions ({log.n_counted_sessions}) than features (8)" in " ".join(weaknesses(log))
+    assert log.n_counted_sessions == len({int(s) for s in log.session_of[log.weight > 0]}) < 8 < log.n_sessions
+
+
+def test_a_validation_log_whose_clicks_have_no_weight_is_told_off() -> None:
+    valid = log_of(25, seed=1, grades=False)
+    with pytest.raises(LogError, match="no click whose weight is above 0"):
+        fit(log_of(30, grades=False), "naive", validation=replace(valid, weight=(valid.click == 0).astype(np.float32)))
 
 
 def test_validation_features_are_matched_by_name() -> None:

@@ -16,7 +16,7 @@ def hold_out(
 ) -> tuple[ClickLog, ClickLog | None]:
     """Split off a share of the queries to choose settings on; a log too small to split stays whole.
 
-    Only queries with clicks can tell settings apart, so both parts must have some.
+    Only queries with clicks that count can tell settings apart, so both parts must have some.
 
     by_id : draw from the queries in the order of their ids, whatever order the log has them in; a log that was read
         into memory has them in that order anyway.
@@ -30,6 +30,6 @@ def hold_out(
     if len(held) < SMALLEST_SPLIT:
         return log, None
     train, validation = log.take_queries(kept), log.take_queries(held)
-    if train.n_clicks == 0 or validation.n_clicks == 0:
+    if train.n_counted_clicks == 0 or validation.n_counted_clicks == 0:
         return log, None
     return train, validation

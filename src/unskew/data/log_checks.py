@@ -101,13 +101,13 @@ def _named(name: str, ids: Coded, chosen: IntArray) -> tuple[dict[str, Any], ...
 
 def _positions(keys: LogKeys) -> Check:
     """Whether impressions, and clicks among them, are spread over positions."""
-    name, clicked = "position: varied", np.unique(keys.position[keys.click > 0])
+    name, clicked = "position: varied", np.unique(keys.position[keys.counted > 0])
     if keys.position.min() == keys.position.max():
         message = f"Every impression is at position {keys.position[0]}, so nothing can be learnt about positions."
         return Check(name, "WARN", message, len(keys))
     if len(clicked) == 1:
         message = f"All clicks are at position {clicked[0]}, so relevance and position cannot be told apart."
-        return Check(name, "WARN", message, int(keys.click.sum()))
+        return Check(name, "WARN", message, int(keys.counted.sum()))
     return Check(name, "PASS", f"{keys.position.min()} to {keys.position.max()}, clicks at {len(clicked)} of them")
 
 
@@ -126,14 +126,20 @@ def _single_items(keys: LogKeys) -> Check:
 
 
 def _clicked_queries(keys: LogKeys) -> Check:
-    clicks = np.bincount(keys.query.codes, weights=keys.click, minlength=len(keys.query))
+    clicks = np.bincount(keys.query.codes, weights=keys.counted, minlength=len(keys.query))
     without = np.flatnonzero(clicks == 0)
     share = without.size / len(keys.query)
-    message = f"{without.size:,} of {plural(len(keys.query), 'query')} ({percent(share)}) have no click"
+    message = (
+        f"{without.size:,} of {plural(len(keys.query), 'query')} ({percent(share)}) have no click{_that_counts(keys)}"
+    )
     if share <= MANY:
         return Check("query: clicked", "PASS", message, int(without.size))
     message += f" (first: query '{keys.query.values[int(without[0])]}'); nothing is learnt from them."
     return Check("query: clicked", "WARN", message, int(without.size), _named("query_id", keys.query, without))
+
+
+def _that_counts(keys: LogKeys) -> str:
+    return "" if keys.weight is None or keys.weight.all() else " of a weight above 0"
 
 
 def _policy(keys: LogKeys) -> Check:

@@ -43,9 +43,9 @@ def weaknesses(log: ClickLog, *, clicks: bool = True) -> list[str]:
         found.append(_useless(names[empty], "missing in every row"))
     if constant.any():
         found.append(_useless(names[constant], "constant"))
-    if log.n_sessions < log.data.n_features:
+    if (sessions := log.n_counted_sessions) < log.data.n_features:
         found.append(
-            f"There are fewer sessions ({log.n_sessions}) than features ({log.data.n_features}): "
+            f"There are fewer sessions ({sessions}) than features ({log.data.n_features}): "
             "treat the result as a trial run."
         )
     if log.n_sessions == log.n_impressions:

@@ -101,7 +101,7 @@ def _counts(keys: LogKeys) -> dict[str, int]:
         "sessions": len(keys.session),
         "queries": len(keys.query),
         "items": len(keys.pairs[0]),
-        "clicks": int(keys.click.sum()),
+        "clicks": int(keys.counted.sum()),
     }
 
 

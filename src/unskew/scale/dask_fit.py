@@ -163,6 +163,7 @@ def _fingerprint(client: Any, train: list[Any], counts: Counts, features: int) -
     prints = client.gather([client.submit(_on_train, fingerprint, part, pure=False) for part in train])
     digest = hashlib.sha256("".join(one["sha256"] for one in prints if one is not None).encode())
     facts = {name: getattr(counts, name) for name in ("queries", "rows", "sessions", "impressions", "clicks")}
+    facts["clicks"] = sum(one["clicks"] for one in prints if one is not None)  # those that count
     return {**facts, "features": features, "parts": len(train), "sha256": digest.hexdigest()}
 
 

@@ -170,7 +170,7 @@ def _spooled(parts: Parts, folder: Path, *, seed: int, split: bool, batch: int) 
     except _FeaturesChange:
         shutil.rmtree(folder / "spool")
         train, valid = _write(parts, folder / "spread", held, batch=batch, spread=True)
-    if held is not None and (valid is None or train.log.n_clicks == 0 or valid.log.n_clicks == 0):
+    if held is not None and (valid is None or train.log.n_counted_clicks == 0 or valid.log.n_counted_clicks == 0):
         for name in ("spool", "spread"):
             shutil.rmtree(folder / name, ignore_errors=True)
         return _spooled(parts, folder / "whole", seed=seed, split=False, batch=batch)
