@@ -133,6 +133,58 @@ def test_what_has_no_weight_is_not_counted(tidy_frame):
     assert "All clicks are at position 2" in one["position: varied"].message
 
 
+def counted(orders: dict[str, list[list[int]]]) -> pl.DataFrame:
+    """A log of counts: for every query the clicks of its orders, which turn round each time."""
+    rows = [
+        (
+            query,
+            f"{query}/{number}",
+            f"d{(place + number) % len(clicks)}",
+            place + 1,
+            count,
+            float(place),
+            float(number),
+        )
+        for query, sessions in orders.items()
+        for number, clicks in enumerate(sessions)
+        for place, count in enumerate(clicks)
+    ]
+    return pl.DataFrame(
+        rows, schema=["query_id", "session_id", "item_id", "position", "click", "bm25", "age"], orient="row"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sessions", "status"),
+    [
+        ([[6000, 4000], [60, 40]], "WARN"),
+        ([[0, 0], [60, 40]], "WARN"),
+        ([[6000, 4000], [2500, 1500]], "PASS"),  # not three times as many
+        ([[8, 3], [2, 1]], "PASS"),  # by chance
+        ([[6000, 4000]], "PASS"),  # one order
+        ([[60, 40]] * 19 + [[0, 1]], "PASS"),  # one odd session of many
+        ([[60, 40]] * 10 + [[6, 1]] * 10, "WARN"),
+    ],
+)
+def test_counts_of_unlike_traffic(sessions, status):
+    frame = counted({"quiet": [[7, 2], [5, 4]], "loud": sessions})
+    check = validate_log(frame, columns=LogColumns(counts=True))["counts: like traffic"]
+    assert check.status == status
+    if status == "WARN":
+        totals = sorted(map(sum, sessions))
+        assert (check.count, check.rows) == (1, ({"query_id": "loud"},))
+        assert f"(first: query 'loud', {totals[0]:,} and {totals[-1]:,} clicks)" in check.message
+        assert "Log impressions" in check.hint
+
+
+def test_few_queries_of_unlike_traffic_are_passed_over_and_single_clicks_have_no_traffic(tidy_frame):
+    orders = {f"q{number}": [[7, 2], [5, 4]] for number in range(10)}
+    columns = LogColumns(counts=True)
+    loud = counted({**orders, "loud": [[6000, 4000], [60, 40]]})
+    assert validate_log(loud, columns=columns)["counts: like traffic"].status == "PASS"
+    assert "counts: like traffic" not in statuses(validate_log(tidy_frame(), columns=columns))
+
+
 def test_clicks_without_weight_are_refused_at_the_door(tidy_frame):
     frame = tidy_frame().with_columns(how_often=1.0 - pl.col("click"))
     check = validate_log(frame, columns=LogColumns(weight="how_often"))["weight: some"]
