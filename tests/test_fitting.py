@@ -13,7 +13,7 @@ import pytest
 from unskew.data.clicks import ClickLog
 from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
-from unskew.data.soundness import weaknesses
+from unskew.data.soundness import copies_of_position, weaknesses
 from unskew.errors import FeatureError, LogError, UnskewWarning
 from unskew.fitting import Fitted, fit_method
 from unskew.report.model_page import gather
@@ -105,6 +105,33 @@ def test_every_method_refuses_what_has_nothing_to_learn_from(method: str) -> Non
     )
     with pytest.raises(LogError, match="No click has a weight above 0"):
         fit(unheard, method)
+
+
+def test_a_feature_that_is_the_position_is_told_of() -> None:
+    log = log_of(30)
+    spread = ClickLog.from_arrays(  # a row of features for every impression
+        RankingData.from_arrays(log.data.features[log.row], sizes=np.diff(log.session_offsets)),
+        row=np.arange(log.n_impressions),
+        session=log.session_of,
+        position=log.position,
+        click=log.click,
+    )
+    assert not copies_of_position(spread)
+    features = spread.data.features.copy()
+    features[:, 3] = log.position - 1  # as positions from 0
+    features[:, 5] = np.where(np.arange(len(features)) == len(features) // 2, 99, log.position)
+    assert copies_of_position(changed(spread, features)) == [spread.data.feature_names[3]]
+    with pytest.warns(UnskewWarning, match=rf"'{spread.data.feature_names[3]}' is the same as position in every row"):
+        fit(changed(spread, features), "naive")
+
+
+def test_the_position_is_looked_for_in_a_sample() -> None:
+    position = np.tile(np.arange(1, 11), 30_000)
+    features = np.column_stack([position, np.random.default_rng(0).random(len(position))])
+    data = RankingData.from_arrays(features, sizes=[10] * 30_000, feature_names=["place", "other"])
+    rows = np.arange(len(position))
+    log = ClickLog.from_arrays(data, row=rows, session=rows // 10, position=position, click=rows % 7 == 0)
+    assert copies_of_position(log) == ["place"]
 
 
 def weighed(log: ClickLog, queries: int) -> ClickLog:

@@ -182,7 +182,7 @@ def _traffic(keys: LogKeys) -> Check:
 
 
 def _totals(keys: LogKeys) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """By query: whether it has several sessions, and the first and ninth decile of their clicks (of a few, the extremes)."""
+    """By query: several sessions or not, and the first and ninth decile of their clicks (the extremes of few)."""
     totals = np.bincount(keys.session.codes, weights=keys.click, minlength=len(keys.session))
     query = _extremes(keys.session.codes, keys.query.codes, len(keys.session))[0]
     ordered = totals[np.lexsort((totals, query))]
