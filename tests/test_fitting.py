@@ -139,6 +139,7 @@ def weighed(log: ClickLog, queries: int) -> ClickLog:
     return replace(log, weight=np.isin(log.query_of, log.queries[:queries]).astype(np.float32))
 
 
+@pytest.mark.filterwarnings("ignore:There are fewer sessions")
 @pytest.mark.parametrize("method", ["naive", "cfc"])
 def test_queries_without_weight_cannot_choose_settings(method: str) -> None:
     log = weighed(log_of(80, grades=False), 2)
