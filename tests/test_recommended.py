@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import unskew
 from unskew.cli import app, commands  # noqa: F401
 from unskew.data.clicks import ClickLog
+from unskew.data.fingerprint import fingerprint
 from unskew.deploy.manifest import plain
 from unskew.errors import UnskewWarning
 from unskew.fitting import fit_method
@@ -48,6 +49,13 @@ def test_a_log_without_bias_gets_naive() -> None:
     assert "no correction is needed" in model.verdict_.text
     same = fit_method(log, method="naive", preset="smoke", n_jobs=1)
     np.testing.assert_array_equal(model.predict(log.data), same.method.predict(log.data))
+
+
+@pytest.mark.parametrize("eta", [1.0, 0.0])
+def test_the_fingerprint_is_that_of_the_whole_log(eta: float) -> None:
+    log, model = log_with(eta), fitted(eta)
+    assert model.fingerprint_ == model.method_.fingerprint_ == fingerprint(log)
+    assert fit_method(log, preset="smoke", n_jobs=1).method.fingerprint_ == fingerprint(log)
 
 
 @pytest.mark.parametrize(("eta", "name"), [(1.0, "full-cfc"), (0.0, "naive")])

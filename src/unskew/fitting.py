@@ -11,6 +11,7 @@ from unskew._options import Preset
 from unskew._words import percent
 from unskew.control.verdict import Verdict
 from unskew.data.clicks import ClickLog
+from unskew.data.fingerprint import fingerprint
 from unskew.data.holdout import HOLDOUT_SHARE, hold_out
 from unskew.data.ranking import RankingData
 from unskew.method import Method
@@ -82,7 +83,7 @@ def fit_method(
     model = make_method(info.name, ranker=ranker, preset=preset, random_state=seed, n_jobs=n_jobs, **settings)
     if "progress" in model.get_params(deep=False):
         model.set_params(progress=progress)
-    was_given = validation is not None
+    was_given, whole = validation is not None, log
     if not was_given and model.chooses:
         log, validation = hold_out(log, seed=seed)
     started = time.perf_counter()
@@ -95,6 +96,8 @@ def fit_method(
     verdict = getattr(model, "verdict_", None)
     if isinstance(model, Recommended):
         model, validation, info = model.method_, model.validation_, resolve(model.method_.name)
+    if log is not whole:
+        model.fingerprint_ = fingerprint(whole)
     chosen_on = _chosen_on(model, validation)
     if validation is not None and not was_given:
         chosen_on = f"{percent(HOLDOUT_SHARE)} of the log's queries, held out: {chosen_on}"

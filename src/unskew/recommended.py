@@ -15,6 +15,7 @@ from unskew.control.known_examination import Examination
 from unskew.control.referee import recommend
 from unskew.control.verdict import Verdict
 from unskew.data.clicks import ClickLog
+from unskew.data.fingerprint import fingerprint
 from unskew.data.holdout import hold_out
 from unskew.data.ranking import RankingData
 from unskew.errors import UnskewWarning
@@ -59,6 +60,7 @@ class Recommended(RankerMethod):
     def _learn(self, log: ClickLog, validation: ClickLog | RankingData | None) -> Outcome:
         self._make(FullControlFunction)._check_settings(log)
         shared: Shared = self.__dict__.pop("_shared", {})
+        by_id: bool = self.__dict__.pop("_by_id", False)
         verdict = self.verdict_ = recommend(
             log,
             examination=self.examination,
@@ -68,12 +70,15 @@ class Recommended(RankerMethod):
             shared=shared,
         )
         method = self.method_ = self._method(log, verdict, shared)
+        whole = log
         if validation is None and method.chooses:
-            log, validation = hold_out(log, seed=self.random_state)
+            log, validation = hold_out(log, seed=self.random_state, by_id=by_id)
         self.validation_ = validation
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnskewWarning)  # about the log: said before this method began
             method.fit(log, validation=validation)
+        if log is not whole:
+            method.fingerprint_ = fingerprint(whole)
         outcome = method.outcome_
         method.outcome_ = replace(outcome, extra={**outcome.extra, "referee": verdict.to_dict()})
         return method.outcome_
@@ -81,6 +86,11 @@ class Recommended(RankerMethod):
     def share(self, groundwork: Shared) -> Self:
         """For the next fit: what other fits to the same log have in common with it, as in the full control function."""
         self._shared = groundwork
+        return self
+
+    def hold_out_by_id(self) -> Self:
+        """For the next fit, to a log that lies in files: hold out the queries that would be held out in memory."""
+        self._by_id = True
         return self
 
     def _method(self, log: ClickLog, verdict: Verdict, shared: Shared) -> Method:

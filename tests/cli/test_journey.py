@@ -62,6 +62,15 @@ def test_the_whole_way(folder: Path) -> None:
     assert best == ranked["query_id"].n_unique()
 
 
+def test_diagnose_counts_the_clicks_that_count(folder: Path, tmp_path: Path) -> None:
+    frame = pl.read_parquet(folder / "log.parquet").with_columns(weight=(pl.col("position") < 4).cast(pl.Float64))
+    frame.write_parquet(tmp_path / "log.parquet")
+    clicks = int(frame.filter(pl.col("weight") > 0)["click"].sum())
+    assert 0 < clicks < frame["click"].sum()
+    found = unskew("diagnose", tmp_path / "log.parquet", "--no-referee")
+    assert found["amount_of_data"]["text"].startswith(f"The log has {clicks:,} clicks")
+
+
 @pytest.mark.parametrize(("method", "said"), [("naive", True), ("oracle", False)])
 def test_few_clicks_are_said_of_methods_that_learn_from_them(
     folder: Path, tmp_path: Path, method: str, said: bool

@@ -112,6 +112,88 @@ def test_a_feature_called_weight_is_asked_about(tidy_frame):
     assert "weight: meant" not in statuses(validate_log(frame.with_columns(weight=pl.lit(1.0))))
 
 
+def test_what_has_no_weight_is_not_counted(tidy_frame):
+    """A log that counts for nothing but for two queries must not look like a whole one."""
+    frame = tidy_frame(seed=2)
+    counts = frame["query_id"].is_in(["q0", "q1"])
+    columns = LogColumns(weight="how_often")
+    outcome = validate_log(frame.with_columns(how_often=counts.cast(pl.Float64)), columns=columns)
+    check = outcome["weight: above 0"]
+    clicked = int(frame.filter(~counts)["click"].sum())
+    assert (check.status, check.count, check.rows[0]["query_id"]) == ("WARN", 30, "q2")
+    assert check.message == (
+        f"30 impressions of 60 have weight 0 and count for nothing, {clicked} of them clicked (first: query 'q2', item "
+        f"'{frame.filter(~counts)['item_id'][0]}')."
+    )
+    assert outcome.summary["clicks"] == frame.filter(counts)["click"].sum()
+    assert "2 of 4 queries (50 %) have no click of a weight above 0" in outcome["query: clicked"].message
+    assert "weight: above 0" not in statuses(validate_log(frame.with_columns(how_often=pl.lit(1.0)), columns=columns))
+    place = pl.when((pl.col("position") == 2) & (pl.col("click") == 1)).then(1.0).otherwise(0.0)
+    one = validate_log(frame.with_columns(how_often=place), columns=columns)
+    assert "All clicks are at position 2" in one["position: varied"].message
+
+
+def counted(orders: dict[str, list[list[int]]]) -> pl.DataFrame:
+    """A log of counts: for every query the clicks of its orders, which turn round each time."""
+    rows = [
+        (
+            query,
+            f"{query}/{number}",
+            f"d{(place + number) % len(clicks)}",
+            place + 1,
+            count,
+            float(place),
+            float(number),
+        )
+        for query, sessions in orders.items()
+        for number, clicks in enumerate(sessions)
+        for place, count in enumerate(clicks)
+    ]
+    return pl.DataFrame(
+        rows, schema=["query_id", "session_id", "item_id", "position", "click", "bm25", "age"], orient="row"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sessions", "status"),
+    [
+        ([[6000, 4000], [60, 40]], "WARN"),
+        ([[0, 0], [60, 40]], "WARN"),
+        ([[6000, 4000], [2500, 1500]], "PASS"),  # not three times as many
+        ([[8, 3], [2, 1]], "PASS"),  # by chance
+        ([[6000, 4000]], "PASS"),  # one order
+        ([[60, 40]] * 19 + [[0, 1]], "PASS"),  # one odd session of many
+        ([[60, 40]] * 10 + [[6, 1]] * 10, "WARN"),
+    ],
+)
+def test_counts_of_unlike_traffic(sessions, status):
+    frame = counted({"quiet": [[7, 2], [5, 4]], "loud": sessions})
+    check = validate_log(frame, columns=LogColumns(counts=True))["counts: like traffic"]
+    assert check.status == status
+    if status == "WARN":
+        totals = sorted(map(sum, sessions))
+        assert (check.count, check.rows) == (1, ({"query_id": "loud"},))
+        assert f"(first: query 'loud', {totals[0]:,} and {totals[-1]:,} clicks)" in check.message
+        assert "Log impressions" in check.hint
+
+
+def test_few_queries_of_unlike_traffic_are_passed_over_and_single_clicks_have_no_traffic(tidy_frame):
+    orders = {f"q{number}": [[7, 2], [5, 4]] for number in range(10)}
+    columns = LogColumns(counts=True)
+    loud = counted({**orders, "loud": [[6000, 4000], [60, 40]]})
+    assert validate_log(loud, columns=columns)["counts: like traffic"].status == "PASS"
+    assert "counts: like traffic" not in statuses(validate_log(tidy_frame(), columns=columns))
+
+
+def test_clicks_without_weight_are_refused_at_the_door(tidy_frame):
+    frame = tidy_frame().with_columns(how_often=1.0 - pl.col("click"))
+    check = validate_log(frame, columns=LogColumns(weight="how_often"))["weight: some"]
+    assert (check.status, "No click has a weight above 0" in check.message) == ("FAIL", True)
+    with pytest.raises(LogError, match="No click has a weight above 0"):
+        log_from_frame(frame, weight="how_often")
+    assert log_from_frame(frame, weight="how_often", need_clicks=False).n_counted_clicks == 0
+
+
 def test_features_of_the_impression_are_named(tidy_frame):
     frame = tidy_frame(sessions=2)
     assert validate_log(frame)["features: of the item"].status == "PASS"

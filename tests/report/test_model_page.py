@@ -8,11 +8,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from unskew.data.fingerprint import fingerprint
 from unskew.deploy.model import load
+from unskew.registry import make_method
 from unskew.report.again import fit_command
 from unskew.report.model_page import gather, model_page, page_of
 from unskew.report.page import Findings, Table, Text, render_page
 from unskew.report.trust import trust_findings, verdict
+from unskew.simulation.log import simulate
+from unskew.simulation.synthetic import synthetic_collection
+
+
+def reorderings(moved):
+    return trust_findings({}, diagnostics=None, moved=moved, same_log=None)
+
+
+def gather_findings(manifest):
+    """What the manifest alone says."""
+    return trust_findings(manifest, diagnostics=None, moved=None, same_log=None)
 
 
 def findings_of(page) -> dict[str, tuple[str, str]]:
@@ -143,6 +156,35 @@ def test_what_the_command_leaves_open_is_said(hostile_model) -> None:
             "position effect",
             "fine",
         ),
+        # … unless nobody would believe it, or the referee doubts it.
+        (
+            {"bias": {"position": [1, 8], "value": [1.0, 8.0]}, "extra": {"severity": None}},
+            "position effect",
+            "bad",
+        ),
+        *(
+            (
+                {
+                    "bias": {"position": [1, 8], "value": [1.0, last]},
+                    "extra": {"severity": None, "referee": {"given": [1, last], "position_found": found, "text": ""}},
+                },
+                "position effect",
+                level,
+            )
+            for last, found, level in ((0.2, True, "fine"), (0.2, False, "weak"), (8.0, False, "bad"))
+        ),
+        # Moved items told the examination: that held-out clicks do not show a position effect is no doubt about it.
+        (
+            {
+                "bias": {"position": [1, 8], "value": [1.0, 0.5]},
+                "extra": {"severity": None, "referee": {"given": None, "position_found": False, "text": ""}},
+            },
+            "position effect",
+            "fine",
+        ),
+        ({"data": {"clicked_positions": 1}, "method": "full-cfc"}, "clicks", "bad"),
+        ({"data": {"clicked_positions": 1}, "method": "oracle"}, "clicks", None),
+        ({"data": {"clicked_positions": 2}, "method": "full-cfc"}, "clicks", None),
         # A share of the effect was left to relevance: worth a warning if anybody could see it.
         *(
             (
@@ -164,6 +206,32 @@ def test_what_speaks_against_a_model(change, about, level) -> None:
     assert found.get(about) == level
 
 
+def test_an_examination_of_another_log_is_doubted() -> None:
+    """Clicks that fall as 1/k beside a curve that falls less steeply, not at all, the wrong way, and as it should."""
+    log = simulate(synthetic_collection(150, longest=8, typical=8, features=8, seed=1), noise=0.5, passes=20, seed=1)
+    still, no_help = "clicks still go with position beside it", "it does not help to predict held-out clicks"
+    expected = {
+        -0.5: ("weak", (f"says that {still}",)),
+        0.0: ("weak", (f"says that {no_help} and {still}",)),
+        1.0: ("bad", ("800 % as often", "not believable", no_help)),
+        -1.0: ("fine", ("12 % as often",)),
+    }
+    for power, (level, words) in expected.items():
+        given = np.arange(1.0, 9.0) ** power
+        model = make_method("default", preset="smoke", n_jobs=1, examination=given).fit(log).method_.to_model()
+        found = {item.about: item for item in gather_findings(model.manifest)}
+        assert found["position effect"].level == level
+        assert [one for one in words if one not in found["position effect"].text] == []
+
+
+def test_clicks_at_one_position_are_said_without_the_log(hostile_model) -> None:
+    log = hostile_model[1]
+    assert fingerprint(log)["clicked_positions"] > 1
+    one = replace(log, click=np.where(log.position == 3, 1, 0))
+    found = gather_findings({"method": "cfc", "data": fingerprint(one)})
+    assert ("clicks", "bad") in [(item.about, item.level) for item in found]
+
+
 def test_findings_about_residuals_count_for_methods_that_live_on_them(hostile_model) -> None:
     facts = gather(load(hostile_model[0]), hostile_model[1])
     for method, counted in (("cfc", True), ("position", False)):
@@ -175,6 +243,11 @@ def test_findings_about_residuals_count_for_methods_that_live_on_them(hostile_mo
 
 def test_a_model_that_changes_next_to_nothing_is_weak(hostile_model) -> None:
     moved = gather(load(hostile_model[0]), hostile_model[1]).moved
+    assert "model's top 6" in next(iter(reorderings(moved))).text  # its lists have twelve items
     still = replace(moved, after=moved.before)
-    found = trust_findings({}, diagnostics=None, moved=still, same_log=None)
-    assert [(item.about, item.level) for item in found] == [("reordering", "weak")]
+    assert [(item.about, item.level) for item in reorderings(still)] == [("reordering", "weak")]
+
+
+def test_the_page_names_the_top_it_speaks_of(hostile_model) -> None:
+    folder, log = hostile_model
+    assert "of the log's top 6 at the top" in " ".join(model_page(folder, log=log).answer)

@@ -47,6 +47,50 @@ def test_against_a_plain_loop() -> None:
     assert found.shift == pytest.approx(1 / np.log2(1 + found.after) - 1 / np.log2(1 + found.before))
 
 
+def same_length_log(items: int, queries: int = 4) -> ClickLog:
+    data = RankingData.from_arrays(np.arange(items * queries)[:, None], sizes=[items] * queries)
+    return ClickLog.from_arrays(
+        data,
+        row=np.arange(items * queries),
+        session=np.repeat(np.arange(queries), items),
+        position=np.tile(np.arange(1, items + 1), queries),
+        click=np.ones(items * queries, dtype=int),
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "kept", "top"),
+    [
+        (1, 1.0, "top 1"),
+        (3, 0.0, "top 1"),
+        (8, 0.0, "top 4"),
+        (12, 0.0, "top 6"),
+        (20, 0.0, "top ten"),
+        (25, 0.0, "top ten"),
+    ],
+)
+def test_a_list_turned_around_keeps_nothing_of_its_top(items: int, kept: float, top: str) -> None:
+    """Ten of ten places are kept by any model, so that of short lists only the upper half is looked at."""
+    log = same_length_log(items)
+    turned = movement(log, log.data.features[:, 0].astype(float))
+    assert (turned.kept, turned.top) == (kept, top)
+    assert movement(log, -log.data.features[:, 0].astype(float)).kept == 1.0
+
+
+def test_lists_of_several_lengths_have_tops_of_their_own() -> None:
+    log = random_log()
+    found = movement(log, np.random.default_rng(1).normal(size=log.data.n_rows))
+    assert found.top == "top half"
+    top = [0, 0]
+    for query in np.unique(found.query):
+        mine = found.query == query
+        half = max(1, mine.sum() // 2)
+        top[0] += ((found.after <= half) & (found.before <= half) & mine).sum()
+        top[1] += half
+    assert found.kept == pytest.approx(top[0] / top[1])
+    assert "top half" in origins_panel(found).text
+
+
 def test_scores_that_agree_or_tie_move_nothing() -> None:
     log = random_log()
     still = movement(log, np.zeros(log.data.n_rows))

@@ -83,7 +83,10 @@ def test_cluster_and_memory_agree(
     assert other.r2 == pytest.approx(one.r2, rel=1e-9)
     assert model.transformation_.name == in_memory.transformation_.name
     assert _quality(model, scale_test_log) == pytest.approx(_quality(in_memory, scale_test_log), abs=0.005)
-    assert model.fingerprint_["impressions"] == in_memory.log_.n_impressions
+    whole = in_memory.fingerprint_  # with what was held out
+    for name in ("queries", "rows", "features", "sessions", "impressions", "clicks"):
+        assert model.fingerprint_[name] == whole[name]
+    assert model.fingerprint_["sha256"] is None  # rather than one that disowns the log
     model.save(tmp_path / "model")
     if parts == 1:  # one worker has everything: the same bins, lists and trees
         frame = scale_test_log.select("f0", "f1", "f2")
@@ -186,9 +189,9 @@ def test_a_worker_killed_during_the_statistics(
     """It dies while it holds parts that the pass needs: they are read again, and the sums are the same."""
     method = ControlFunctionRanker()
     _, parts = dask_fit._load(DaskLog(_parts(scale_log, tmp_path, 6), doomed_cluster), seed=0, split=True)
-    whole, _ = dask_fit._stage_one(doomed_cluster, parts, method)
+    whole = dask_fit._stage_one(doomed_cluster, parts, method)
     grave = deadly(doomed_cluster, "unskew.scale.streaming", "gram_of", "at once")
-    again, _ = dask_fit._stage_one(doomed_cluster, parts, method)
+    again = dask_fit._stage_one(doomed_cluster, parts, method)
     assert grave.exists()
     np.testing.assert_allclose(again.model.coefficients, whole.model.coefficients, rtol=1e-9)  # type: ignore[attr-defined]
 

@@ -23,12 +23,24 @@ from unskew.scale.parts import as_log, check_whole, frames, held_queries, open_p
 from unskew.scale.spool import Spool
 from unskew.scale.stream_fit import fit_streamed, fits_memory
 from unskew.scale.streaming import stream_stage_one
+from unskew.simulation.log import simulate
+from unskew.simulation.synthetic import synthetic_collection
 
 
 def _folder(frame: pl.DataFrame, tmp_path: Path, parts: int) -> Path:
     frame.sample(fraction=1, shuffle=True, seed=3).write_parquet(tmp_path / "shuffled.parquet")
     partition_log(tmp_path / "shuffled.parquet", tmp_path / f"parts{parts}", parts=parts)
     return tmp_path / f"parts{parts}"
+
+
+def _turned(log: ClickLog, folder: Path) -> ClickLog:
+    """The log with its queries in another order: the second half first, as files may have them."""
+    spool, last = Spool(folder), log.data.n_queries // 2
+    for keep in (np.arange(log.data.n_queries) >= last, np.arange(log.data.n_queries) < last):
+        part = subset(log, keep)
+        assert part is not None
+        spool.append(part)
+    return spool.finish().log
 
 
 def _quality(fitted: Fitted, frame: pl.DataFrame) -> float:
@@ -73,8 +85,39 @@ def test_other_methods_stream_too(tmp_path: Path, scale_log: pl.DataFrame, metho
     memory = fit_method(log_from_frame(scale_log), **settings)
     streamed = fit_streamed(_folder(scale_log, tmp_path, 2), batch=1000, **settings)
     data = log_from_frame(scale_log).data
+    # Queries held out are counted; the log has no checksum then, rather than one that disowns it.
+    assert streamed.method.fingerprint_ == {**memory.method.fingerprint_, "sha256": None}
     one, other = memory.method.predict(data), streamed.method.predict(data)
     assert np.corrcoef(one, other)[0, 1] > 0.999
+
+
+@pytest.mark.parametrize(
+    ("method", "eta", "chosen"),
+    [("full-cfc", 1.0, "full-cfc"), ("default", 1.0, "full-cfc"), ("default", 0.0, "naive")],
+)
+def test_methods_that_hold_out_themselves_get_the_clicks_they_get_in_memory(
+    tmp_path: Path, method: str, eta: float, chosen: str
+) -> None:
+    """Nothing is held out for them, and where `default` is naive the very same queries are."""
+    log = simulate(synthetic_collection(100, longest=15, typical=10, features=8, seed=1), eta=eta, seed=1)
+    log.write(tmp_path / "log.parquet")
+    log = ClickLog.read(tmp_path / "log.parquet")
+    settings = {"method": method, "preset": "smoke", "seed": 0, "n_jobs": 1}
+    memory, streamed = fit_method(log, **settings), fit_streamed(tmp_path / "log.parquet", batch=1000, **settings)
+    assert streamed.info.name == memory.info.name == chosen
+    assert streamed.chosen_on == memory.chosen_on
+    assert streamed.method.outcome_.extra.get("clicks") == memory.method.outcome_.extra.get("clicks")
+    assert streamed.method.fingerprint_ == memory.method.fingerprint_
+    np.testing.assert_array_equal(streamed.method.predict(log.data), memory.method.predict(log.data))
+
+
+def test_queries_in_another_order_are_held_out_alike(tmp_path: Path, scale_log: pl.DataFrame) -> None:
+    log = log_from_frame(scale_log)
+    turned = _turned(log, tmp_path)
+    for one, other in zip(hold_out(log, seed=5), hold_out(turned, seed=5, by_id=True), strict=True):
+        assert one is not None
+        assert other is not None
+        assert set(log.data.query_ids.gather(one.queries)) == set(turned.data.query_ids.gather(other.queries))
 
 
 @pytest.mark.parametrize("rank_target", ["global", "per_list", "raw"])

@@ -74,7 +74,7 @@ def diagnose_command(
     voice.say(_findings(found))
     voice.say(_numbers(found))
     voice.say(Text(VERDICTS[found.verdict], COLOURS[found.verdict]))
-    amount = amount_of_data(read.n_clicks, len(read.queries))
+    amount = amount_of_data(read.n_counted_clicks, len(read.queries))
     document["amount_of_data"] = asdict(amount)
     if amount.level != "fine":
         voice.say(Text(amount.text, COLOURS[amount.level]))

@@ -208,7 +208,7 @@ class ControlFunctionRanker(Method):
             raise SettingError(
                 "Debiased clicks need a validation log (positions and clicks), but judged data without a log was given."
             )
-        if validation.n_clicks == 0:
+        if validation.n_counted_clicks == 0:
             raise LogError("The validation log has no click at all, so it cannot choose between settings.")
         reference = fit_transformation(REFERENCE_TRANSFORMATION, stage_one.statistics)
         residual = stage_one.residual(log, log.row, log.position)

@@ -102,7 +102,7 @@ def judge_log(
     clicked = table.position[table.clicks > 0]
     if known is None and clicked.min() == clicked.max() and table.position.min() < table.position.max():
         why = f"All clicks are at position {clicked[0]}, so that nothing tells relevance from position."
-        return nothing_told(float(log.n_clicks), why)
+        return nothing_told(float(log.n_counted_clicks), why)
     return _judge(trial, table, known)
 
 
@@ -203,7 +203,7 @@ def recommend(
     except TooFewQueriesError as error:
         if examination is not None:
             raise
-        return nothing_told(float(log.n_clicks), str(error))
+        return nothing_told(float(log.n_counted_clicks), str(error))
 
 
 def _within(table: Exposures, budget: Budget, seed: int) -> Exposures:

@@ -144,6 +144,22 @@ class ClickLog:
         return int(self.click.sum())
 
     @property
+    def n_counted_clicks(self) -> int:
+        """Clicks less those of impressions that have weight 0, which count for nothing."""
+        return self.n_clicks if self.weight is None else int(self.click[self.weight > 0].sum())
+
+    @property
+    def clicked_positions(self) -> IntArray:
+        """The positions of clicks that count, ascending."""
+        counted = self.click > 0 if self.weight is None else (self.click > 0) & (self.weight > 0)
+        return np.unique(self.position[counted])
+
+    @property
+    def n_counted_sessions(self) -> int:
+        """Sessions less those whose impressions all have weight 0."""
+        return self.n_sessions if self.weight is None else len(np.unique(self.session_of[self.weight > 0]))
+
+    @property
     def longest_list(self) -> int:
         """The lowest position anything was shown at (the largest number)."""
         return int(self.position.max())

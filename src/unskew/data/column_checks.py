@@ -182,18 +182,41 @@ def number_checks(raw: pl.DataFrame, columns: LogColumns) -> Iterator[Check]:
             found = f"{name} must be {expected}, but {{rows}} {{have}} another value"
             hint = f"Repair the column, or leave it out with {{{name}=None}}."
             yield rows.check(name, wrong, found, values=values, hint=hint)
-            if name == "weight" and not values.any() and columns.need_clicks:
-                message = "No impression has a weight above 0, so there is nothing to learn from."
-                yield Check("weight: some", "FAIL", message, len(values), hint=hint)
-            if name == "weight" and columns.counts and (numbers(raw["click"]) > 1).any() and np.ptp(values) > 0:
-                hint = "If the weights are numbers of impressions, leave the column out with {weight=None}."
-                yield Check("weight: counts", "WARN", COUNTS_TIMES_WEIGHTS, len(values), hint=hint)
-            if name == "weight" and columns.weight == "weight" and np.ptp(values) > 0:
-                message = f"The column 'weight' ({_range(values)}) is taken for how much an impression counts."
-                hint = (
-                    "If it is a property of the item, leave it out with {weight=None}, or rename it to learn from it."
-                )
-                yield Check("weight: meant", "WARN", message, len(values), hint=hint)
+            if name == "weight":
+                yield from _weight_checks(values, numbers(raw["click"]), columns, rows)
+
+
+def _weight_checks(weight: npt.NDArray, click: npt.NDArray, columns: LogColumns, rows: Rows) -> Iterator[Check]:
+    """Something has a weight above 0, what has none is said, and the column is what it is taken for."""
+    yield from _without_weight(weight, click, columns, rows)
+    if np.ptp(weight) == 0:
+        return
+    if columns.counts and (click > 1).any():
+        hint = "If the weights are numbers of impressions, leave the column out with {weight=None}."
+        yield Check("weight: counts", "WARN", COUNTS_TIMES_WEIGHTS, len(weight), hint=hint)
+    if columns.weight == "weight":
+        message = f"The column 'weight' ({_range(weight)}) is taken for how much an impression counts."
+        hint = "If it is a property of the item, leave it out with {weight=None}, or rename it to learn from it."
+        yield Check("weight: meant", "WARN", message, len(weight), hint=hint)
+
+
+def _without_weight(weight: npt.NDArray, click: npt.NDArray, columns: LogColumns, rows: Rows) -> Iterator[Check]:
+    """Impressions that count for nothing; where no click counts there is nothing to learn from, as `fit` would say."""
+    none = weight == 0
+    count, clicked = int(np.count_nonzero(none)), int(np.count_nonzero(click[none] > 0))
+    if columns.need_clicks and (count == len(weight) or 0 < clicked == np.count_nonzero(click > 0)):
+        what = "impression" if count == len(weight) else "click"
+        message = f"No {what} has a weight above 0, so there is nothing to learn from."
+        hint = "Repair the column, or leave it out with {weight=None}."
+        yield Check("weight: some", "FAIL", message, count, hint=hint)
+    elif count:
+        message = (
+            f"{plural(count, 'impression')} of {len(weight):,} {'has' if count == 1 else 'have'} weight 0 and "
+            f"{'counts' if count == 1 else 'count'} for nothing, {clicked:,} of them clicked (first: "
+            f"{rows.where(int(np.argmax(none)))})."
+        )
+        hint = "Is that meant? If the column is something else, leave it out with {weight=None}."
+        yield Check("weight: above 0", "WARN", message, count, rows.first(none, "weight"), hint)
 
 
 def grade_checks(raw: pl.DataFrame, max_grade: int | None) -> Iterator[Check]:

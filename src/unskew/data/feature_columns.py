@@ -179,6 +179,19 @@ def differs(column: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) 
     return bool((different & ~(np.isnan(column) & np.isnan(expected))).any())
 
 
+def is_copy(values: npt.NDArray[np.float32], column: npt.NDArray[np.float32]) -> bool:
+    """Whether two columns are the same, or shifted by a constant as positions from 0 and from 1 are."""
+    shift = values[0] - column[0]
+    if not np.isfinite(shift) or values[-1] != column[-1] + shift:
+        return False
+    return bool((values == column + shift).all())
+
+
+def copy_words(name: str, what: str) -> str:
+    """What is said of such a feature."""
+    return f"Feature '{name}' is the same as {what} in every row; it is not known when a model ranks."
+
+
 def value_checks(facts: Sequence[ColumnFacts], rows: Rows, missing: MissingValues) -> Iterator[Check]:
     """Features are finite, and there in every row unless missing ones are to be kept."""
     hint = "Clip such values (float32 holds up to 3.4e38), or treat them as missing (NaN)."

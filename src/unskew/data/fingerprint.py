@@ -35,6 +35,7 @@ def fingerprint(log: ClickLog) -> dict[str, Any]:
         "features": data.n_features,
         "sessions": log.n_sessions,
         "impressions": len(log.row),
-        "clicks": int(log.n_clicks),
+        "clicks": log.n_counted_clicks,
+        "clicked_positions": len(log.clicked_positions),
         "sha256": digest.hexdigest(),
     }

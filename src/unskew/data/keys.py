@@ -66,6 +66,11 @@ class LogKeys:
         return self.query.values.gather(self.query.codes[first]), self.item.values.gather(self.item.codes[first])
 
     @cached_property
+    def counted(self) -> IntArray:
+        """(impressions,) the clicks that count: 0 where the weight is 0."""
+        return self.click if self.weight is None else np.where(self.weight > 0, self.click, 0)
+
+    @cached_property
     def rows(self) -> Rows:
         """Names impressions in messages."""
         return Rows(self._ids, self.source_row)

@@ -17,6 +17,10 @@ from unskew.errors import GradeError
 
 # A log where most queries have no click is unusual enough to be said.
 MANY = 0.5
+# Orders of a query are of unlike traffic where the ninth decile of their totals of clicks is so many times the first …
+UNLIKE = 3.0
+# … and so many standard errors beyond that, or small counts would differ by chance; some queries may have such orders.
+SURE, SOME = 3.0, 0.1
 
 
 def structure_checks(keys: LogKeys) -> Iterator[Check]:
@@ -78,6 +82,8 @@ def observations(keys: LogKeys) -> Iterator[Check]:
     yield _single_items(keys)
     yield _clicked_queries(keys)
     yield _policy(keys)
+    if keys.click.max() > 1:
+        yield _traffic(keys)
 
 
 def _gaps(keys: LogKeys) -> Check:
@@ -101,13 +107,13 @@ def _named(name: str, ids: Coded, chosen: IntArray) -> tuple[dict[str, Any], ...
 
 def _positions(keys: LogKeys) -> Check:
     """Whether impressions, and clicks among them, are spread over positions."""
-    name, clicked = "position: varied", np.unique(keys.position[keys.click > 0])
+    name, clicked = "position: varied", np.unique(keys.position[keys.counted > 0])
     if keys.position.min() == keys.position.max():
         message = f"Every impression is at position {keys.position[0]}, so nothing can be learnt about positions."
         return Check(name, "WARN", message, len(keys))
     if len(clicked) == 1:
         message = f"All clicks are at position {clicked[0]}, so relevance and position cannot be told apart."
-        return Check(name, "WARN", message, int(keys.click.sum()))
+        return Check(name, "WARN", message, int(keys.counted.sum()))
     return Check(name, "PASS", f"{keys.position.min()} to {keys.position.max()}, clicks at {len(clicked)} of them")
 
 
@@ -126,14 +132,20 @@ def _single_items(keys: LogKeys) -> Check:
 
 
 def _clicked_queries(keys: LogKeys) -> Check:
-    clicks = np.bincount(keys.query.codes, weights=keys.click, minlength=len(keys.query))
+    clicks = np.bincount(keys.query.codes, weights=keys.counted, minlength=len(keys.query))
     without = np.flatnonzero(clicks == 0)
     share = without.size / len(keys.query)
-    message = f"{without.size:,} of {plural(len(keys.query), 'query')} ({percent(share)}) have no click"
+    message = (
+        f"{without.size:,} of {plural(len(keys.query), 'query')} ({percent(share)}) have no click{_that_counts(keys)}"
+    )
     if share <= MANY:
         return Check("query: clicked", "PASS", message, int(without.size))
     message += f" (first: query '{keys.query.values[int(without[0])]}'); nothing is learnt from them."
     return Check("query: clicked", "WARN", message, int(without.size), _named("query_id", keys.query, without))
+
+
+def _that_counts(keys: LogKeys) -> str:
+    return "" if keys.weight is None or keys.weight.all() else " of a weight above 0"
 
 
 def _policy(keys: LogKeys) -> Check:
@@ -145,3 +157,36 @@ def _policy(keys: LogKeys) -> Check:
     else:
         message = f"{percent(moved / len(first))} of the query-item pairs were shown at several positions"
     return Check("policy", "PASS", message, moved)
+
+
+def _traffic(keys: LogKeys) -> Check:
+    """Whether the sessions of a query, which are its orders in a log of counts, had like traffic by their clicks."""
+    several, low, high = _totals(keys)
+    name, total = "counts: like traffic", int(several.sum())
+    beyond = high - UNLIKE * low > SURE * np.sqrt(high + UNLIKE**2 * low)
+    unlike = np.flatnonzero(several & beyond)
+    if unlike.size <= SOME * total:
+        return Check(name, "PASS", f"{plural(total, 'query')} with several sessions", int(unlike.size))
+    one = int(unlike[0])
+    message = (
+        f"A session of counts is taken as one impression, but in {unlike.size:,} of {plural(total, 'query')} with "
+        f"several sessions they have totals of clicks that differ by more than a factor of {UNLIKE:g} (first: query "
+        f"'{keys.query.values[one]}', {low[one]:,.0f} and {high[one]:,.0f} clicks): orders of much and of little "
+        "traffic are compared as if people had seen them equally often."
+    )
+    hint = (
+        "Log impressions, one row each with click 0 or 1, or keep in one log only orders of like traffic. A weight "
+        "cannot repair it: it multiplies the clicks too."
+    )
+    return Check(name, "WARN", message, int(unlike.size), _named("query_id", keys.query, unlike), hint)
+
+
+def _totals(keys: LogKeys) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """By query: several sessions or not, and the first and ninth decile of their clicks (the extremes of few)."""
+    totals = np.bincount(keys.session.codes, weights=keys.click, minlength=len(keys.session))
+    query = _extremes(keys.session.codes, keys.query.codes, len(keys.session))[0]
+    ordered = totals[np.lexsort((totals, query))]
+    sizes = np.bincount(query, minlength=len(keys.query))
+    starts = np.cumsum(sizes) - sizes
+    low, high = (ordered[starts + np.ceil(share * sizes).astype(np.int64) - 1] for share in (0.1, 0.9))
+    return sizes > 1, low, high

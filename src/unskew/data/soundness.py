@@ -8,7 +8,11 @@ import numpy as np
 
 from unskew.data.clicks import ClickLog
 from unskew.data.column_checks import COUNTS_TIMES_WEIGHTS
+from unskew.data.feature_columns import copy_words, is_copy
 from unskew.errors import LogError, UnskewWarning
+
+# So many impressions tell whether a feature is the position, and so few whether it may be.
+LOOKED_AT, GLANCE = 20_000, 50
 
 
 def warn_about(log: ClickLog, *, clicks: bool = True) -> None:
@@ -43,9 +47,13 @@ def weaknesses(log: ClickLog, *, clicks: bool = True) -> list[str]:
         found.append(_useless(names[empty], "missing in every row"))
     if constant.any():
         found.append(_useless(names[constant], "constant"))
-    if log.n_sessions < log.data.n_features:
+    found += [
+        f"{copy_words(name, 'position')} Leave it out (features=[...], --feature-columns)."
+        for name in copies_of_position(log)
+    ]
+    if (sessions := log.n_counted_sessions) < log.data.n_features:
         found.append(
-            f"There are fewer sessions ({log.n_sessions}) than features ({log.data.n_features}): "
+            f"There are fewer sessions ({sessions}) than features ({log.data.n_features}): "
             "treat the result as a trial run."
         )
     if log.n_sessions == log.n_impressions:
@@ -53,12 +61,27 @@ def weaknesses(log: ClickLog, *, clicks: bool = True) -> list[str]:
     if clicks and log.weight is not None and log.click.max() > 1 and log.weight.min() < log.weight.max():
         advice = "If the weights are numbers of impressions, leave the column out (weight=None, --weight none)."
         found.append(f"{COUNTS_TIMES_WEIGHTS} {advice}")
-    clicked = np.unique(log.position[log.click > 0])
+    clicked = log.clicked_positions
     if clicks and len(clicked) == 1:
         found.append(
             f"All clicks are at position {clicked[0]}: relevance and position cannot be told apart in this log."
         )
     return found
+
+
+def copies_of_position(log: ClickLog) -> list[str]:
+    """Features that equal the position, but for a constant, wherever a sample of the impressions looks."""
+    looked_at = np.arange(log.n_impressions)
+    if len(looked_at) > LOOKED_AT:
+        looked_at = np.sort(np.random.default_rng(0).choice(log.n_impressions, LOOKED_AT, replace=False))
+    row, position = log.row[looked_at], log.position[looked_at].astype(np.float32)
+    if position.min() == position.max():
+        return []
+    glance = np.linspace(0, len(row) - 1, GLANCE).astype(np.int64)  # leaves few columns to be looked at closely
+    shifts = log.data.features[row[glance]] - position[glance, None]
+    candidates = np.flatnonzero((shifts == shifts[0]).all(axis=0))
+    names = log.data.feature_names
+    return [names[number] for number in candidates if is_copy(log.data.features[row, number], position)]
 
 
 def _useless(names: np.ndarray, what: str) -> str:

@@ -17,9 +17,11 @@ from unskew.data.feature_columns import (
     changing_check,
     column_blocks,
     constant_check,
+    copy_words,
     differs,
     facts_of,
     feature_names,
+    is_copy,
     name_checks,
     value_checks,
 )
@@ -101,7 +103,7 @@ def _counts(keys: LogKeys) -> dict[str, int]:
         "sessions": len(keys.session),
         "queries": len(keys.query),
         "items": len(keys.pairs[0]),
-        "clicks": int(keys.click.sum()),
+        "clicks": int(keys.counted.sum()),
     }
 
 
@@ -130,7 +132,7 @@ def _check_features(table: Table, columns: LogColumns, keys: LogKeys | None, jud
         for place, values in enumerate(block):
             name = names[start + place]
             facts.append(facts_of(name, values))
-            copies += [(name, what) for what, column in known.items() if _same(values, column)]
+            copies += [(name, what) for what, column in known.items() if is_copy(values, column)]
             if places is not None and changing is None and differs(values, values[places[0]][places[1]]):
                 changing = name
     rows = Rows(lambda: raw_columns(table, columns, "query", "item"))
@@ -149,20 +151,12 @@ def _known(keys: LogKeys) -> dict[str, npt.NDArray[np.float32]]:
     return known
 
 
-def _same(values: npt.NDArray[np.float32], column: npt.NDArray[np.float32]) -> bool:
-    """Whether two columns are the same, or shifted by a constant as positions from 0 and from 1 are."""
-    shift = values[0] - column[0]
-    if not np.isfinite(shift) or values[-1] != column[-1] + shift:
-        return False
-    return bool((values == column + shift).all())
-
-
 def _copy_check(copies: list[tuple[str, str]]) -> Check:
     """A feature that repeats what is to be predicted or corrected for is not known when a model ranks."""
     if not copies:
         return Check("features: no copies", "PASS")
     name, what = copies[0]
-    message = f"Feature '{name}' is the same as {what} in every row; it is not known when a model ranks."
+    message = copy_words(name, what)
     rows = tuple({"column": name, "copy_of": what} for name, what in copies)
     hint = "Leave it out: choose the columns with {features=['a', 'b']}."
     return Check("features: no copies", "WARN", message, len(copies), rows, hint)

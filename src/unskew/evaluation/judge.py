@@ -127,8 +127,9 @@ def judge_on_clicks(log: ClickLog, *, terms: Terms | None = None, at: int = 10, 
     Sessions that showed the same items are ranked as one list: its labels are the mean of theirs, each divided by
     its session's ideal DCG, which gives the same value at the cost of one session.
     """
-    if log.n_clicks == 0:
-        raise LogError("The validation log has no click at all, so it cannot choose between settings.")
+    if log.n_counted_clicks == 0:
+        which = "at all" if log.n_clicks == 0 else "whose weight is above 0"
+        raise LogError(f"The validation log has no click {which}, so it cannot choose between settings.")
     log = single_clicks(log)
     lists = shared_lists(log, np.flatnonzero(log.session_clicks > 0))
     click = log.click[lists.impression].astype(np.float64)

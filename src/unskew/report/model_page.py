@@ -106,14 +106,14 @@ def _answer(facts: ModelFacts, said: str) -> tuple[str, ...]:
     if facts.moved is None:
         return first, f"{said}, as far as the model alone can tell; give its log with --log to learn more."
     kept = percent(facts.moved.kept)
-    return first, f"{said}. It keeps {kept} of the log's top ten at the top and replaces the rest."
+    return first, f"{said}. It keeps {kept} of the log's {facts.moved.top} at the top and replaces the rest."
 
 
 def _numbers(facts: ModelFacts) -> tuple[tuple[str, str], ...]:
     data = facts.manifest.get("data") or {}
     found = [(f"{data[key]:,}", key) for key in ("queries", "sessions", "clicks") if isinstance(data.get(key), int)]
     if facts.moved is not None:
-        found.append((percent(facts.moved.kept), "of its top ten stood in the log's top ten"))
+        found.append((percent(facts.moved.kept), f"of the items in its {facts.moved.top} stood there in the log"))
     return tuple(found)
 
 

@@ -1,8 +1,9 @@
-"""What a model does to the lists of a log: which items it moves, and where its top ten stood before."""
+"""What a model does to the lists of a log: which items it moves, and where those at its top stood before."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import altair as alt
@@ -15,6 +16,7 @@ from unskew.data.clicks import ClickLog
 from unskew.report.panels import Panel, columns, tip
 from unskew.report.themes import LIGHT, Theme
 
+# The top of a list: so many places, or half of a shorter list, for all of it would be kept by any model.
 TOP = 10
 # Where an item stood before: the upper ends of the groups.
 _PLACES = (1, 3, 5, 10, 20, 50)
@@ -38,11 +40,24 @@ class Movement:
     impressions: npt.NDArray[np.float64]
     clicks: npt.NDArray[np.float64]
 
+    @cached_property
+    def places(self) -> IntArray:
+        """(n,) how many places are the top of the item's list: ten, or half of a list shorter than twenty."""
+        return np.clip(np.bincount(self.query)[self.query] // 2, 1, TOP)
+
+    @property
+    def top(self) -> str:
+        """The top of the lists in words: "top ten", "top 4" or what it is where lists differ in length."""
+        least, most = int(self.places.min()), int(self.places.max())
+        if least == most:
+            return "top ten" if most == TOP else f"top {most}"
+        return "top half" if most < TOP else "top places (ten, or half of a shorter list)"
+
     @property
     def kept(self) -> float:
-        """Share of the model's top ten that stood in the top ten before."""
-        top = self.after <= TOP
-        return float((self.before[top] <= TOP).mean())
+        """Share of the items at the model's top that stood at the top before."""
+        top = self.after <= self.places
+        return float((self.before <= self.places)[top].mean())
 
     def strongest(self, count: int, *, up: bool) -> IntArray:
         """Places in these arrays of the items that moved most, at most one a query; the strongest first."""
@@ -84,8 +99,8 @@ def movement(log: ClickLog, scores: npt.NDArray[np.float64]) -> Movement:
 
 
 def origins_panel(moved: Movement, theme: Theme = LIGHT) -> Panel:
-    """Where the model's top ten stood in the log."""
-    stood = moved.before[moved.after <= TOP]
+    """Where the items at the model's top stood in the log."""
+    stood = moved.before[moved.after <= moved.places]
     longest = int(moved.before.max())
     bounds = [0, *(place for place in _PLACES if place < longest), longest]
     counts = np.histogram(stood, bins=np.array(bounds) + 0.5)[0]
@@ -94,7 +109,7 @@ def origins_panel(moved: Movement, theme: Theme = LIGHT) -> Panel:
     data = columns(place=names, share=share, items=counts, label=[percent(value) for value in share])
     base = alt.Chart(data).encode(
         x=alt.X("place:N", sort=names, title="place in the log", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("share:Q", title="of the model's top ten", axis=alt.Axis(format="%")),
+        y=alt.Y("share:Q", title="of the model's top items", axis=alt.Axis(format="%")),
         tooltip=[tip("place", "place in the log"), tip("share", "share", ".1%"), tip("items", "items", ",.0f")],
     )
     chart = alt.layer(
@@ -102,8 +117,8 @@ def origins_panel(moved: Movement, theme: Theme = LIGHT) -> Panel:
         base.mark_text(dy=-7, color=theme.ink).encode(text="label:N"),
     )
     return Panel(
-        "Where the model's top ten come from",
-        "Places that the model's first ten items of every query had in the log. A model that only repeats the log "
-        "takes all of them from places 1 to 10.",
+        "Where the model's top items come from",
+        f"Places that the items in the model's {moved.top} had in the log. A model that only repeats the log takes all "
+        "of them from there.",
         chart,
     )

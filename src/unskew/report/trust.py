@@ -9,12 +9,17 @@ from unskew._words import percent
 from unskew.control.caution import caution_words
 from unskew.control.diagnostics import Diagnostics, Finding, Level
 from unskew.report.movement import Movement
-from unskew.report.words import count
+from unskew.report.words import count, listed
 
 # Findings about residuals matter to methods that correct by residuals alone.
 _RESIDUAL_METHODS = ("cfc", "cfc-s", "cfc-bc")
 _ABOUT_RESIDUALS = ("stage one", "identification", "shape of the residuals")
 FEW_CLICKS, MANY_CLICKS = 500, 5_000
+# A place that is looked at so much more often than the top is not.
+RISES = 1.1
+_NOT_BELIEVABLE, _WHICH_COLUMN = "That is not believable", "is the position column right?"
+# The referee's words where clicks go with position beyond an examination that was given.
+STILL = "Beside it clicks still"
 
 VERDICTS: Mapping[Level, str] = {
     "fine": "Nothing here speaks against using it",
@@ -31,6 +36,9 @@ def trust_findings(
     found = [_choice(manifest), _curve(manifest)]
     if data.get("clicks") is not None and data.get("queries") is not None:
         found.insert(0, amount_of_data(data["clicks"], data["queries"]))
+    if data.get("clicked_positions") == 1 and manifest.get("method") != "oracle":  # which learns from grades
+        text = "All clicks of the log are at one position: relevance and position cannot be told apart in it."
+        found.append(Finding("bad", "clicks", text))
     if same_log is False:
         text = (
             "The log given here is not the one the model was fitted on (its checksum differs). What this page says "
@@ -84,12 +92,11 @@ def _curve(manifest: Mapping[str, Any]) -> Finding | None:
     pairs = list(zip(bias["position"], bias["value"]))
     last = next((pair for pair in reversed(pairs) if pair[0] <= 10), pairs[-1])
     extra = manifest.get("extra") or {}
-    if "severity" in extra and extra["severity"] is None:  # told, or decided by the referee: nothing to judge here
-        text = f"It takes position {last[0]} to be looked at {percent(last[1])} as often as the top."
-        return Finding("fine", "position effect", text)
+    if "severity" in extra and extra["severity"] is None:  # told, or decided by the referee
+        return _taken_curve(last[0], last[1], extra.get("referee") or {})
     text = f"It estimates that position {last[0]} is looked at {percent(last[1])} as often as the top."
-    if last[1] > 1.1:
-        return Finding("bad", "position effect", f"{text} That is not believable: is the position column right?")
+    if last[1] > RISES:
+        return Finding("bad", "position effect", f"{text} {_NOT_BELIEVABLE}: {_WHICH_COLUMN}")
     if last[1] > 0.8:
         return Finding("weak", "position effect", f"{text} It found hardly any bias, so it corrects hardly any.")
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
@@ -98,8 +105,28 @@ def _curve(manifest: Mapping[str, Any]) -> Finding | None:
     return Finding("fine", "position effect", text)
 
 
+def _taken_curve(position: int, value: float, referee: Mapping[str, Any]) -> Finding:
+    """An examination that was not estimated: only nonsense, and the referee's doubt, speak against it."""
+    text = f"It takes position {position} to be looked at {percent(value)} as often as the top."
+    doubt = _doubt(referee)
+    if value > RISES:
+        what = "is position 1 the top in the examination that was given?" if referee.get("given") else _WHICH_COLUMN
+        return Finding("bad", "position effect", " ".join(filter(None, (f"{text} {_NOT_BELIEVABLE}: {what}", doubt))))
+    return Finding("weak" if doubt else "fine", "position effect", f"{text} {doubt}".strip())
+
+
+def _doubt(referee: Mapping[str, Any]) -> str:
+    """What the referee has against an examination that was given, if it has anything."""
+    if not referee.get("given"):
+        return ""
+    said = [] if referee.get("position_found", True) else ["it does not help to predict held-out clicks"]
+    if STILL in str(referee.get("text", "")):
+        said.append("clicks still go with position beside it")
+    return f"The referee says that {listed(said)}: is it the examination of this log?" if said else ""
+
+
 def _reordering(moved: Movement) -> Finding:
-    text = f"{percent(moved.kept)} of the model's top ten stood in the log's top ten."
+    text = f"{percent(moved.kept)} of the items in the model's {moved.top} stood there in the log."
     if moved.kept < 0.2:
         text += " It contradicts the production ranker nearly everywhere: try it on a small share of the traffic first."
         return Finding("weak", "reordering", text)

@@ -20,7 +20,6 @@ from unskew.control.terms import term_names
 from unskew.control.transformations import Transformation, fit_transformation, transformation_list
 from unskew.data.clicks import ClickLog
 from unskew.data.columns import LogColumns
-from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
 from unskew.errors import ClusterError, LogError, SettingError
 from unskew.method import Candidate, Outcome
@@ -72,7 +71,7 @@ def fit_on_cluster(method: Any, log: DaskLog, validation: Any = None) -> Control
         other = validation if isinstance(validation, DaskLog) else DaskLog(validation, client, log.columns)
         _, loaded = _load(other, seed=method.random_state, split=False)
         valid = [client.submit(_as_validation, part, pure=False) for part in loaded]
-    stage_one, counts = _stage_one(client, train, method)
+    stage_one = _stage_one(client, train, method)
     fitted = [fit_transformation(kind, stage_one.statistics) for kind in transformation_list(method.transformation)]
     if method.centred:
         fitted = [transformation.centred() for transformation in fitted]
@@ -91,7 +90,7 @@ def fit_on_cluster(method: Any, log: DaskLog, validation: Any = None) -> Control
         extra=method._facts(stage_one, best.ranker, best.setting),
     )
     method.bias_ = None
-    method.fingerprint_ = _fingerprint(client, train, counts, len(parts.features))
+    method.fingerprint_ = _fingerprint(client, train, len(parts.features))
     method.candidates_ = list(search.candidates)
     method.n_features_in_ = len(parts.features)
     method.feature_names_in_ = np.asarray(parts.features, dtype=object)
@@ -143,7 +142,7 @@ def _weighs(log: ClickLog) -> bool:
     return log.weight is None or bool(log.weight[log.click > 0].any())
 
 
-def _stage_one(client: Any, train: list[Any], method: ControlFunctionRanker) -> tuple[StageOne, Counts]:
+def _stage_one(client: Any, train: list[Any], method: ControlFunctionRanker) -> StageOne:
     def over_parts(function: Callable[..., Any], *more: Any) -> Any:
         return tree_merge(client, [client.submit(_on_train, function, part, *more, pure=False) for part in train])
 
@@ -156,14 +155,17 @@ def _stage_one(client: Any, train: list[Any], method: ControlFunctionRanker) -> 
     gram = over_parts(gram_of, target)
     model = Ridge().solve(gram)
     residuals = over_parts(residuals_of, target, model, residual_scale(gram, model))
-    return conclude(gram, residuals, model, target, np.empty(0)), counts
+    return conclude(gram, residuals, model, target, np.empty(0))
 
 
-def _fingerprint(client: Any, train: list[Any], counts: Counts, features: int) -> dict[str, Any]:
-    prints = client.gather([client.submit(_on_train, fingerprint, part, pure=False) for part in train])
-    digest = hashlib.sha256("".join(one["sha256"] for one in prints if one is not None).encode())
-    facts = {name: getattr(counts, name) for name in ("queries", "rows", "sessions", "impressions", "clicks")}
-    return {**facts, "features": features, "parts": len(train), "sha256": digest.hexdigest()}
+def _fingerprint(client: Any, parts: list[Any], features: int) -> dict[str, Any]:
+    """Of the whole log, with what was held out; parts have no checksum that would be that of a log in memory."""
+    prints = client.gather([client.submit(work.fingerprints, part, pure=False) for part in parts])
+    every = [one for part in prints for one in part]
+    digest = hashlib.sha256("".join(one["sha256"] for one in every).encode())
+    facts = {name: sum(one[name] for one in every) for name in ("queries", "rows", "sessions", "impressions", "clicks")}
+    sums = {"sha256": None, "sha256_of_parts": digest.hexdigest()}
+    return {**facts, "features": features, "parts": len(parts), **sums}
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from unskew.control.terms import control_terms
 from unskew.control.transformations import Transformation
 from unskew.data.clicks import ClickLog
 from unskew.data.design import DesignMatrix
+from unskew.data.fingerprint import fingerprint
 from unskew.data.lists import training_lists
 from unskew.rankers.binned import _distinct
 from unskew.scale.parts import Parts, as_log, changing, check_whole, frames, held_queries, queries_of, subset
@@ -55,6 +56,11 @@ def load_part(parts: Parts, number: int, held: pl.Series | None, spread: bool) -
 def features_change(part: LoadedPart) -> bool:
     """Whether a part has a row per impression."""
     return any(log is not None and changing(log) for log in (part.train, part.valid))
+
+
+def fingerprints(part: LoadedPart) -> list[dict[str, Any]]:
+    """Of what a part gives to training, and of what was held out of it."""
+    return [fingerprint(log) for log in (part.train, part.valid) if log is not None]
 
 
 def residual_part(log: ClickLog, stage_one: StageOne, row: npt.NDArray, position: npt.NDArray) -> npt.NDArray:

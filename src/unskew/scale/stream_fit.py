@@ -16,10 +16,13 @@ import polars as pl
 from unskew.control.estimator import ControlFunctionRanker
 from unskew.data.clicks import ClickLog
 from unskew.data.columns import LogColumns
+from unskew.data.fingerprint import fingerprint
 from unskew.data.ranking import RankingData
 from unskew.errors import LogError, OutputError
 from unskew.fitting import Fitted, fit_method
 from unskew.method import Method
+from unskew.recommended import Recommended
+from unskew.registry import make_method
 from unskew.scale.memory import SHARE, free_memory, in_memory_bytes, readable
 from unskew.scale.parts import (
     BATCH,
@@ -73,12 +76,14 @@ def fit_streamed(
     (`scratch`, else the system's for temporary files; removed afterwards). Stage one is fitted by statistics that
     merge batch by batch; the ranker's columns are binned block by block.
 
-    validation : a log in files, a log or judged data in memory, or None to hold out the queries that `hold_out` would.
+    validation : a log in files, a log or judged data in memory, or None to hold out the queries that `hold_out` would,
+        if the method chooses on any.
     """
+    split = validation is None and make_method(method).chooses
     parts = open_parts(Path(path), columns or LogColumns())
     other = open_parts(Path(validation), columns or LogColumns()) if isinstance(validation, (str, Path)) else None
     with _scratch([parts] if other is None else [parts, other], scratch) as folder:
-        train, chosen = _spooled(parts, folder, seed=seed, split=validation is None, batch=batch)
+        train, chosen = _spooled(parts, folder, seed=seed, split=split, batch=batch)
         if other is not None:
             chosen, _ = _spooled(other, folder / "valid", seed=seed, split=False, batch=batch)
         elif validation is not None:
@@ -90,16 +95,34 @@ def fit_streamed(
             validation=chosen.log if chosen is not None else validation,  # type: ignore[arg-type]
             seed=seed,
             progress=progress,
-            prepare=lambda model: _give_stage_one(model, train, expected),
+            prepare=lambda model: _prepare(model, train, expected),
             **settings,
         )
+        _name_whole(fitted.method, train.log, chosen.log if split and chosen is not None else None)
         return fitted
 
 
-def _give_stage_one(model: Method, train: SpooledLog, expected: np.ndarray) -> None:
+def _prepare(model: Method, train: SpooledLog, expected: np.ndarray) -> None:
     """Fit ridge stage one batch by batch; the other learners read the mapped features themselves."""
+    if isinstance(model, Recommended):
+        model.hold_out_by_id()
     if isinstance(model, ControlFunctionRanker) and model.stage_one == "ridge" and not model.cross_fit:
         model.set_params(stage_one=stream_stage_one(train.batches, rank_target=model.rank_target, expected=expected))
+
+
+def _name_whole(method: Method, train: ClickLog, held: ClickLog | None) -> None:
+    """Let the fingerprint be that of the log that was given, with the queries held out of it.
+
+    A checksum is that of a log in memory, its queries in the order of their ids; where the files have another order, or
+    queries were held out, there is none.
+    """
+    if held is not None:
+        other = fingerprint(held)
+        added = {name: other[name] for name in ("queries", "rows", "sessions", "impressions", "clicks")}
+        method.fingerprint_ |= {name: method.fingerprint_[name] + value for name, value in added.items()}
+        method.fingerprint_["clicked_positions"] = len(np.union1d(train.clicked_positions, held.clicked_positions))
+    if held is not None or not train.data.query_ids.is_sorted():
+        method.fingerprint_["sha256"] = None
 
 
 def _mapped(file: Path, rows: int) -> np.ndarray:
@@ -147,7 +170,7 @@ def _spooled(parts: Parts, folder: Path, *, seed: int, split: bool, batch: int) 
     except _FeaturesChange:
         shutil.rmtree(folder / "spool")
         train, valid = _write(parts, folder / "spread", held, batch=batch, spread=True)
-    if held is not None and (valid is None or train.log.n_clicks == 0 or valid.log.n_clicks == 0):
+    if held is not None and (valid is None or train.log.n_counted_clicks == 0 or valid.log.n_counted_clicks == 0):
         for name in ("spool", "spread"):
             shutil.rmtree(folder / name, ignore_errors=True)
         return _spooled(parts, folder / "whole", seed=seed, split=False, batch=batch)
