@@ -251,3 +251,15 @@ def test_a_model_that_changes_next_to_nothing_is_weak(hostile_model) -> None:
 def test_the_page_names_the_top_it_speaks_of(hostile_model) -> None:
     folder, log = hostile_model
     assert "of the log's top 6 at the top" in " ".join(model_page(folder, log=log).answer)
+
+
+def test_an_effect_that_turns_relevance_against_the_ranker_is_not_trusted() -> None:
+    """Few items moved far for a reason that clicks share: the whole effect is bad, half of it is to be watched."""
+    judged = synthetic_collection(100, longest=30, typical=15, seed=1).take_queries(np.arange(70))
+    log = simulate(judged, passes=30, shock=4.0, shock_share=0.06, shock_moves_clicks=True, seed=1)
+    expected = {"full-cfc": ("bad", "would take half of it"), "default": ("weak", "That is half of the effect")}
+    for name, (level, words) in expected.items():
+        fitted = make_method(name, n_jobs=1).fit(log)
+        found = {item.about: item for item in gather_findings(getattr(fitted, "method_", fitted).to_model().manifest)}
+        assert found["position effect"].level == level
+        assert words in found["position effect"].text

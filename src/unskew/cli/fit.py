@@ -183,11 +183,15 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     if fitted.method.bias_ is not None:
         voice.say(_curve(fitted))
     from unskew.control.caution import caution_words
+    from unskew.control.confounded import whole_effect_words
 
     extra = fitted.method.outcome_.extra
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
     if caution:
         voice.say(caution)
+    wrong = whole_effect_words(extra.get("agreement"))
+    if wrong:
+        voice.say(Text(wrong, "yellow"))
     amount = _amount_of_data(fitted)
     if amount is not None and amount.level != "fine":
         voice.say(Text(amount.text, "yellow"))

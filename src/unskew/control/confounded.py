@@ -56,6 +56,17 @@ def against_words(agreed: float) -> str:
     ).replace("-", "−")
 
 
+def whole_effect_words(agreed: float | None) -> str:
+    """A warning where the whole effect is corrected although f then runs against the ranker; else nothing.
+
+    >>> whole_effect_words(0.4)
+    ''
+    """
+    if agreed is None or not runs_against(agreed):
+        return ""
+    return f"{against_words(agreed)} The method `default` would take half of it; the examination can be given, too."
+
+
 def taken_examination(fit: ClickFit, longest: int) -> tuple[float, ...]:
     """(longest,) examination relative to the top if a share of the position effect is it; it never rises."""
     effect = fit.basis.columns(np.arange(1, longest + 1)) @ fit.stack.effect

@@ -67,8 +67,17 @@ def _left_over(beside: Stack) -> str:
     if abs(beside.severity) <= FAR * beside.severity_error:
         return ""
     way = "fall" if beside.severity > 0 else "rise"
-    power = f"k^{-beside.severity:.2f} ± {HALF * beside.severity_error:.2f}".replace("^-", "^−")
+    power = f"{_power(beside.severity)} ± {HALF * beside.severity_error:.2f}"
     return f" Beside it clicks still {way} with position, as {power} does: is it that of this log?"
+
+
+def _power(severity: float) -> str:
+    """Examination that falls with this severity.
+
+    >>> _power(0.5), _power(-0.5)
+    ('k^−0.50', 'k^0.50')
+    """
+    return f"k^{-severity:.2f}".replace("^-", "^−")
 
 
 def _examined(fit: ClickFit) -> str:
@@ -132,12 +141,12 @@ def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
     if not by_chance and moved.refuted:
         return (
             f"{said}, more than the model's {moved.of_model:.2f}. Lists made to each person's taste look so; if you "
-            f"shuffled them yourself, give that as the examination, k^−{moved.severity:.2f}."
+            f"shuffled them yourself, give that as the examination, {_power(moved.severity)}."
         )
     if not by_chance:
         return (
             f"{said}; no less than the model beyond chance, so that it cannot be relied upon that chance moved them. "
-            f"If you shuffled them yourself, give that as the examination, k^−{moved.severity:.2f}."
+            f"If you shuffled them yourself, give that as the examination, {_power(moved.severity)}."
         )
     if moved.refuted:
         why = "clicks fall faster with position than it says"

@@ -29,8 +29,8 @@ class Verdict:
     specifications : the table; interventions : what moved items say, None if no item was moved.
     severity, severity_error : η of the position effect and its standard error; None where the examination was given.
     caution : what the recommended fit would leave to relevance, seen on the queries that were looked at.
-    agreement : correlation of f with the production ranker's order; against : whether f runs against it, so that the
-        position effect is not all taken for examination.
+    agreement : correlation of f with the production ranker's order; against : whether f runs against it.
+    half : whether half of the position effect is taken for examination, since something moved items and clicks alike.
     given : the examination by position, where it was; about_terms : what `text` says of the control terms.
     """
 
@@ -50,6 +50,7 @@ class Verdict:
     about_terms: str = field(default="", repr=False)
     agreement: float | None = None
     against: bool = False
+    half: bool = False
 
     @property
     def position_found(self) -> bool:
@@ -145,6 +146,7 @@ def verdict_of(found: Findings, nothing: Specification, budget: Budget, *, same:
         about_terms=about_terms,
         agreement=agreement(fit),
         against=found.half and found.against,
+        half=found.half,
     )
 
 

@@ -124,9 +124,9 @@ def _scan(path: Path) -> pl.LazyFrame:
         with path.open("rb") as file:
             start = file.read(6)
         if start.startswith(b"PAR1"):
-            scan = pl.scan_parquet(path)
+            scan = pl.scan_parquet(path, glob=False)
         else:  # Arrow files are what Feather writes, Arrow streams what the Hugging Face library does
-            scan = pl.scan_ipc(path) if start == b"ARROW1" else pl.read_ipc_stream(path).lazy()
+            scan = pl.scan_ipc(path, glob=False) if start == b"ARROW1" else pl.read_ipc_stream(path).lazy()
         scan.collect_schema()
         return scan
     except FileNotFoundError:

@@ -37,7 +37,9 @@ def open_csv(path: Path, head: bytes) -> Table:
     padded = _padded(path, style, frame.schema)
     written: dict[str, pl.Series] = {}
     if padded:
-        text = pl.read_csv(path, separator=style.separator, columns=padded, infer_schema=False).head(frame.height)
+        text = pl.read_csv(path, glob=False, separator=style.separator, columns=padded, infer_schema=False).head(
+            frame.height
+        )
         written = {name: text[name] for name in padded}
     return Table(dict(frame.schema), frame.height, frame.select, str(path), written=written)
 
@@ -49,7 +51,7 @@ def scan_csv(path: Path, ids: Iterable[str] = ()) -> pl.LazyFrame:
         raise FileFormatError(f"{path} is empty.")
     style = _style(path, head)
     with _reading(path, style):
-        lazy = pl.scan_csv(path, separator=style.separator, infer_schema_length=INFERRED_FROM)
+        lazy = pl.scan_csv(path, glob=False, separator=style.separator, infer_schema_length=INFERRED_FROM)
         schema = lazy.collect_schema()
     _refuse_damage(path, head, style, list(schema))
     wanted = set(ids)
@@ -57,7 +59,9 @@ def scan_csv(path: Path, ids: Iterable[str] = ()) -> pl.LazyFrame:
     text = dict.fromkeys(_padded(path, style, named), pl.String)
     if not text:
         return lazy
-    return pl.scan_csv(path, separator=style.separator, infer_schema_length=INFERRED_FROM, schema_overrides=text)
+    return pl.scan_csv(
+        path, glob=False, separator=style.separator, infer_schema_length=INFERRED_FROM, schema_overrides=text
+    )
 
 
 def _style(path: Path, head: bytes) -> Style:
@@ -97,7 +101,7 @@ def _padded(path: Path, style: Style, schema: Mapping[str, pl.DataType]) -> list
     whole = [name for name, kind in schema.items() if kind.is_integer()]
     if not whole or not (style.compressed or _any_leading_zero(path)):
         return []
-    text = pl.scan_csv(path, separator=style.separator, infer_schema=False).select(whole)
+    text = pl.scan_csv(path, glob=False, separator=style.separator, infer_schema=False).select(whole)
     with reading(path, "a CSV file"):
         found = text.select(pl.all().str.contains(r"^[+-]?0\d").any()).collect(engine="streaming")
     return [name for name in whole if found[name][0]]
@@ -149,10 +153,10 @@ def odd_line(path: Path, separator: str) -> str | None:
 
 def _read_csv(path: Path, separator: str) -> pl.DataFrame:
     try:
-        return pl.read_csv(path, separator=separator, infer_schema_length=INFERRED_FROM)
+        return pl.read_csv(path, glob=False, separator=separator, infer_schema_length=INFERRED_FROM)
     except pl.exceptions.ComputeError:
         # A type that the first rows suggested does not hold further down: look at every row.
-        return pl.read_csv(path, separator=separator, infer_schema_length=None)
+        return pl.read_csv(path, glob=False, separator=separator, infer_schema_length=None)
 
 
 def _without_blank_end(frame: pl.DataFrame) -> pl.DataFrame:

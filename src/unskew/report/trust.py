@@ -7,6 +7,7 @@ from typing import Any
 
 from unskew._words import percent
 from unskew.control.caution import caution_words
+from unskew.control.confounded import whole_effect_words
 from unskew.control.diagnostics import Diagnostics, Finding, Level
 from unskew.report.movement import Movement
 from unskew.report.words import count, listed
@@ -99,6 +100,9 @@ def _curve(manifest: Mapping[str, Any]) -> Finding | None:
         return Finding("bad", "position effect", f"{text} {_NOT_BELIEVABLE}: {_WHICH_COLUMN}")
     if last[1] > 0.8:
         return Finding("weak", "position effect", f"{text} It found hardly any bias, so it corrects hardly any.")
+    wrong = whole_effect_words(extra.get("agreement"))
+    if wrong:
+        return Finding("bad", "position effect", f"{text} {wrong}")
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
     if caution:
         return Finding("weak", "position effect", f"{text} {caution}")
@@ -116,7 +120,12 @@ def _taken_curve(position: int, value: float, referee: Mapping[str, Any]) -> Fin
 
 
 def _doubt(referee: Mapping[str, Any]) -> str:
-    """What the referee has against an examination that was given, if it has anything."""
+    """What the referee has against an examination that was given, or why it took half of the position effect."""
+    if referee.get("half"):
+        return (
+            "That is half of the effect it estimated: something moved items and clicks alike, and steepened it. A few "
+            "shuffled results would tell by how much."
+        )
     if not referee.get("given"):
         return ""
     said = [] if referee.get("position_found", True) else ["it does not help to predict held-out clicks"]
