@@ -15,7 +15,7 @@ from unskew.simulation.synthetic import synthetic_collection
 
 @pytest.mark.parametrize("folder", ["g[1]", "a*b", "what?"])
 def test_a_csv_file_in_a_folder_that_looks_like_a_pattern(folder: str, tmp_path: Path) -> None:
-    log = simulate(synthetic_collection(20, longest=8, typical=6, features=3), seed=0)
+    log = simulate(synthetic_collection(20, longest=8, typical=6, features=8), seed=0)
     path = tmp_path / folder / "log.csv"
     path.parent.mkdir()
     log.to_frame().write_csv(path)
