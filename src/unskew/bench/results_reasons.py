@@ -19,8 +19,9 @@ class Reason:
 REASONS = (
     Reason(
         "**Use `default`.** It asks the referee and fits the full control function, or naive where position does not "
-        "matter. It is held against what a log's owner has today, training on clicks as they are, and against the "
-        "best cheap remedy, a position effect in LightGBM, averaged alike.",
+        "matter; where something moved items and clicks alike, it takes half of the position effect. It is held "
+        "against what a log's owner has today, training on clicks as they are, and against the best cheap remedy, a "
+        "position effect in LightGBM, averaged alike.",
         (
             "default closes at least 85 %",
             "default is in no cell below LightGBM's position effect by more than a standard error.",
