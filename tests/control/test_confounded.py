@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unskew._segments import ranks_within
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.confounded import AGAINST, TAKEN, bounded, taken_examination
 from unskew.control.full import FullControlFunction
@@ -126,6 +127,24 @@ def test_relevance_that_runs_against_the_ranker_is_a_sign_of_a_common_cause(caus
     whole = FullControlFunction(n_jobs=1).fit(log)
     assert ndcg(whole) < ndcg(chosen) - 0.1
     assert ndcg(chosen) > ndcg(make_method("naive", n_jobs=1).fit(log))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shuffled_lists_have_no_order_to_run_against(seed: int) -> None:
+    """What the features say of a shuffled place is noise, whose sign means nothing; η is then known best of all."""
+    rng = np.random.default_rng(seed)
+    sizes = np.full(80, 8)
+    x = rng.normal(size=(sizes.sum(), 1)).astype(np.float32)
+    passes, offsets = 8, np.r_[0, np.cumsum(sizes)]
+    position = np.concatenate([ranks_within(rng.normal(size=len(x)), offsets) for _ in range(passes)])
+    row = np.tile(np.arange(len(x)), passes)
+    rate = np.minimum(np.exp(-1.5 + 0.8 * x[row, 0]) / position, 1)
+    session = np.repeat(np.arange(passes), len(x)) * 80 + np.tile(np.repeat(np.arange(80), 8), passes)
+    data = RankingData.from_arrays(x, sizes=sizes)
+    log = ClickLog.from_arrays(data, row=row, session=session, position=position, click=rng.random(len(row)) < rate)
+    verdict = recommend(log, n_jobs=1)
+    assert verdict.agreement is None
+    assert not verdict.against
 
 
 def test_without_a_common_cause_nothing_runs_against_the_ranker() -> None:

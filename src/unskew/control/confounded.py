@@ -29,6 +29,9 @@ TAKEN = 0.5
 # common cause (MQ2007's development half, MQ2008, 200 synthetic queries; rankers that saw a handful of queries) none
 # was below −0.17.
 AGAINST = -0.2
+# The share of the placements' variance that the features must explain before there is an order of the ranker's to run
+# against, beside what chance explains: d features explain d / n of n rows on average, and seldom (3 d + 10) / n.
+LEAST_EXPLAINED = 0.01
 
 
 def bounded(fit: ClickFit) -> bool:
@@ -36,8 +39,14 @@ def bounded(fit: ClickFit) -> bool:
     return fit.basis.size > 0 and fit.stack.severity > 0
 
 
-def agreement(fit: ClickFit) -> float:
-    """Correlation of f with the expected place inside queries, as large as it may well be where η is estimated."""
+def agreement(fit: ClickFit) -> float | None:
+    """Correlation of f with the expected place inside queries, as large as it may well be where η is estimated.
+
+    None where the features explain no more of the placements than chance would.
+    """
+    by_chance = (3 * len(fit.place.weights) + 10) / len(fit.table)
+    if fit.place.r2 < LEAST_EXPLAINED + by_chance:
+        return None
     if fit.caution is not None:
         return fit.caution.agreement
     return along_place(fit.weights, fit.used, fit.parts)[1]
@@ -48,8 +57,14 @@ def runs_against(agreed: float | None) -> bool:
     return agreed is not None and agreed < AGAINST
 
 
-def against_words(agreed: float) -> str:
-    """What it means that f runs against the ranker."""
+def against_words(agreed: float | None) -> str:
+    """What it means that f runs against the ranker; nothing where it does not.
+
+    >>> against_words(0.4)
+    ''
+    """
+    if agreed is None or not runs_against(agreed):
+        return ""
     return (
         f"What is left as relevance runs against the production ranker's own order (correlation {agreed:.2f}), as "
         "happens where something else moved items and clicks alike, which steepens the position effect."
@@ -57,14 +72,9 @@ def against_words(agreed: float) -> str:
 
 
 def whole_effect_words(agreed: float | None) -> str:
-    """A warning where the whole effect is corrected although f then runs against the ranker; else nothing.
-
-    >>> whole_effect_words(0.4)
-    ''
-    """
-    if agreed is None or not runs_against(agreed):
-        return ""
-    return f"{against_words(agreed)} The method `default` would take half of it; the examination can be given, too."
+    """A warning where the whole effect is corrected although f then runs against the ranker; else nothing."""
+    said = against_words(agreed)
+    return f"{said} The method `default` would take half of it; the examination can be given, too." if said else ""
 
 
 def taken_examination(fit: ClickFit, longest: int) -> tuple[float, ...]:

@@ -17,6 +17,11 @@ from unskew.control.stack import Stack
 HALF = 1.96
 # Half an interval that is narrow enough to say of η that it is about 0.
 NARROW = 0.25
+# Why moved items do not count.
+MOVED_TO_TASTE = (
+    "Beside what moved items say, relevance would run against the production ranker's own order: chance did not move "
+    "them."
+)
 # What is done where the position effect is an upper bound of the examination.
 MIDDLE = (
     "Examination lies between none and all of it, and the middle is taken. Have a few results shuffled, if you can."

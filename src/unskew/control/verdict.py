@@ -15,7 +15,7 @@ from unskew.control.confounded import against_words, agreement, bounded, taken_e
 from unskew.control.evidence import Budget, Specification
 from unskew.control.interventions import Interventions
 from unskew.control.position_effect import PositionBasis
-from unskew.control.referee_words import MIDDLE, moved_words, position_words, terms_words, use_words
+from unskew.control.referee_words import MIDDLE, MOVED_TO_TASTE, moved_words, position_words, terms_words, use_words
 from unskew.control.stack import Stack, fit_stack
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +29,7 @@ class Verdict:
     specifications : the table; interventions : what moved items say, None if no item was moved.
     severity, severity_error : η of the position effect and its standard error; None where the examination was given.
     caution : what the recommended fit would leave to relevance, seen on the queries that were looked at.
-    agreement : correlation of f with the production ranker's order; against : whether f runs against it.
+    agreement : correlation of f with the production ranker's order, if it has one; against : whether f runs against it.
     half : whether half of the position effect is taken for examination, since something moved items and clicks alike.
     given : the examination by position, where it was; about_terms : what `text` says of the control terms.
     """
@@ -158,8 +158,7 @@ def _text(found: Findings, settings: dict[str, Any], about_terms: str) -> str:
     lines = [position_words(found.fit, found.position, beside=beside, overruled=of_moved)]
     lines += [about_terms, checked] if found.told is None else [checked, found.told.about_terms]
     if found.half and found.against:
-        lines.append(against_words(agreement(found.fit)))
-        lines += [MIDDLE] if found.best is None else []
+        lines += [against_words(agreement(found.fit)) or MOVED_TO_TASTE, MIDDLE if found.best is None else ""]
     lines.append(use_words(found.method, settings, of_moved=of_moved))
     return " ".join(line for line in lines if line)
 
