@@ -169,6 +169,11 @@ def test_an_edition_concerns_the_units_whose_numbers_it_moved() -> None:
     assert {last_moved(unit, {}) for unit in fixed} == {2}
     at_the_end = {"learnt": {"trees": {"alone": 295, "on the additive part": 120}}}
     assert {unit.method for unit in fixed if last_moved(unit, at_the_end) == 4} == {"default", "full-cfc"}
+    refuted = {"learnt": {"referee": {"interventions": {"refuted": True}, "specifications": []}}}
+    found = {"learnt": {"referee": {"specifications": [{"name": "position + Φ(hazard)", "found": True}]}}}
+    assert all(last_moved(unit, record) == 6 for unit in fixed for record in (refuted, found))
+    shocked = plan_units("hidden", "shock")
+    assert {unit.method for unit in shocked if last_moved(unit, {}) == 6} == {"default", "full-cfc"}
 
 
 def plan_units(name: str, setting: str) -> list[Unit]:

@@ -74,6 +74,9 @@ def test_items_that_say_more_than_the_model_are_not_sent_to_be_shuffled_again() 
     assert "more than the model's 0.70" in more
     assert "k^−1.20" in more
     assert "cannot be relied upon" in moved_words(_moved(0.71, 0.7), by_chance=False)
+    less = moved_words(_moved(0.2, 0.7), by_chance=False)
+    assert "less than the model's 0.70." in less
+    assert "give that" not in less
     assert "is refuted: what put items at the top" in moved_words(_moved(0.2, 0.7), by_chance=True)
 
 

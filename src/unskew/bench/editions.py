@@ -22,8 +22,8 @@ EDITIONS: Mapping[int, str] = {
     5: "shift is where an item usually stood, beside the single moves where nothing tells examination; this moves "
     "default, and full-cfc with shift, where items were moved",
     6: "the Φ of full-cfc is T less T(0), so that it holds no relevance, and default takes half of the position effect "
-    "where relevance runs against the production ranker; this moves full-cfc with Φ, and default where Φ was found or "
-    "a common cause moved items and clicks",
+    "where relevance runs against the production ranker; this moves full-cfc with Φ, and default where Φ was found, "
+    "moved items refuted the model, or a common cause moved items and clicks",
 }
 EDITION = max(EDITIONS)
 
@@ -42,7 +42,7 @@ def last_moved(unit: Unit, record: Mapping[str, Any]) -> int:
     of_clicks = unit.method in SELF_TUNED or unit.kind == "referee"
     terms = dict(unit.options).get("terms")
     shocked = unit.method == "default" and unit.cell.shock > 0
-    if unit.kind == "referee" or terms in ("phi", "auto") or shocked or _phi_was_found(record):
+    if unit.kind == "referee" or terms in ("phi", "auto") or shocked or _decided_otherwise(record):
         return 6
     if unit.cell.moves_items and (unit.method == "default" or terms == "shift"):
         return 5
@@ -57,6 +57,8 @@ def _still_learning(record: Mapping[str, Any]) -> bool:
     return trees.get("alone", 0) >= 300 - 20
 
 
-def _phi_was_found(record: Mapping[str, Any]) -> bool:
+def _decided_otherwise(record: Mapping[str, Any]) -> bool:
+    """Whether the referee may have come to something else: Φ was found, or moved items refuted the model."""
     verdict = (record.get("learnt") or {}).get("referee") or {}
-    return any(one["found"] and "Φ" in one["name"] for one in verdict.get("specifications", ()))
+    refuted = (verdict.get("interventions") or {}).get("refuted", False)
+    return refuted or any(one["found"] and "Φ" in one["name"] for one in verdict.get("specifications", ()))

@@ -189,7 +189,7 @@ def _tell(voice: Voice, fitted: Fitted, out: Path) -> None:
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
     if caution:
         voice.say(caution)
-    wrong = whole_effect_words(extra.get("with_ranker"))
+    wrong = "" if "referee" in extra else whole_effect_words(extra.get("with_ranker"))
     if wrong:
         voice.say(Text(wrong, "yellow"))
     amount = _amount_of_data(fitted)

@@ -74,7 +74,7 @@ def against_words(agreed: float | None) -> str:
 def whole_effect_words(agreed: float | None) -> str:
     """A warning where the whole effect is corrected although f then runs against the ranker; else nothing."""
     said = against_words(agreed)
-    return f"{said} The method `default` would take half of it; the examination can be given, too." if said else ""
+    return f"{said} `default` would take half of it, or what moved items tell; or give the examination." if said else ""
 
 
 def taken_examination(fit: ClickFit, longest: int) -> tuple[float, ...]:

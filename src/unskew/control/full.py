@@ -26,7 +26,7 @@ from unskew._options import Preset, TuneOn
 from unskew.control.aggregate import Exposures
 from unskew.control.click_fit import PRESETS, ClickFit, fit_clicks
 from unskew.control.click_model import QueryClicks
-from unskew.control.confounded import agreement
+from unskew.control.confounded import agreement, bounded
 from unskew.control.forest_ranker import Forest
 from unskew.control.groundwork import Shared
 from unskew.control.known_examination import Examination, known_examination
@@ -266,7 +266,7 @@ def facts(fit: ClickFit) -> dict[str, Any]:
         **_of_position(fit.basis, fit.stack),
         "weights": fit.weights,
         "agreement": None if fit.caution is None else fit.caution.agreement,
-        "with_ranker": None if fit.caution is None else agreement(fit),
+        "with_ranker": agreement(fit) if fit.caution is not None and bounded(fit) else None,
         "left_to_relevance": None if fit.caution is None else fit.caution.left,
         "trees": {
             "alone": fit.trees.rounds,

@@ -122,39 +122,36 @@ def _judge(trial: _Trial, whole: Exposures, known: Floats | None) -> Verdict:
     if moved is not None and moved.refuted:
         # Terms may be tried twice, beside the model's effect and beside the moved items': they share the error.
         trial = replace(trial, budget=replace(budget, error=budget.error / 2))
-    terms, told, against = _beyond_position(trial, whole, table, fit, position, moved)
-    findings = Findings(fit, position, terms, moved, told, known, against)
+    findings = _findings(trial, whole, table, fit, position, moved)
     same = table is whole and settings == trial.settings
     return verdict_of(findings, nothing, budget, same=same, longest=trial.log.longest_list)
 
 
-def _beyond_position(
+def _findings(
     trial: _Trial,
     whole: Exposures,
     table: Exposures,
     fit: ClickFit,
     position: Specification,
     moved: Interventions | None,
-) -> tuple[list[Specification], Verdict | None, bool]:
-    """What control terms add, the verdict beside what moved items say if that counts, and whether f runs against
-    the ranker.
+) -> Findings:
+    """What control terms add, what moved items say if that counts, and whether f runs against the ranker.
 
-    Moved items count where they refute the model, unless terms explain that they say more than it, or f would run
+    Moved items that refute the model count, unless they say more than it and terms or f tell why, or f would run
     against the ranker beside what they say. Terms beside a refuted effect mean nothing.
     """
     against = fit.examination is None and bounded(fit) and runs_against(agreement(fit))
-    refuted = moved is not None and moved.refuted
-    told = None
-    if moved is not None and moved.overrules:
-        told = _beside_moved(trial, whole, fit)
-        against = against or (told is None and bounded(fit))
+    overrules = moved is not None and moved.overrules
+    told = _beside_moved(trial, whole, fit) if overrules else None
     terms = [] if told is not None else _try_terms(trial, table, fit, position, moved)
     explained = bounded(fit) and (against or any(one.found for one in terms))
-    if refuted and told is None and not explained:
-        told = _beside_moved(trial, whole, fit)
-        against = told is None and bounded(fit)
+    asked = overrules
+    if moved is not None and moved.refuted and not overrules and not explained:
+        told, asked = _beside_moved(trial, whole, fit), True
         terms = [] if told is not None else terms
-    return terms, told, against
+    vetoed = asked and told is None
+    against = against or (vetoed and bounded(fit))
+    return Findings(fit, position, terms, moved, told, fit.examination, against, vetoed)
 
 
 def _beside_moved(trial: _Trial, whole: Exposures, fit: ClickFit) -> Verdict | None:

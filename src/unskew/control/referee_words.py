@@ -143,6 +143,8 @@ def moved_words(moved: Interventions | None, *, by_chance: bool) -> str:
         return "No item was shown at several positions, so nothing can check this by itself."
     said = f"{moved.items:,} items were moved: if by chance, their clicks alone say η = {moved.severity:.2f} ± "
     said += f"{HALF * moved.severity_error:.2f}"
+    if not by_chance and moved.overrules:
+        return f"{said}, less than the model's {moved.of_model:.2f}."
     if not by_chance and moved.refuted:
         return (
             f"{said}, more than the model's {moved.of_model:.2f}. Lists made to each person's taste look so; if you "

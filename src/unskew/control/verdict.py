@@ -75,7 +75,8 @@ class Findings:
     """What was found on a log.
 
     told : the verdict beside the moved items' examination; known : an examination that was given.
-    against : whether relevance runs against the production ranker.
+    against : whether relevance runs against the production ranker; vetoed : whether it would beside what moved items
+        say, so that they do not count.
     """
 
     fit: ClickFit
@@ -85,6 +86,7 @@ class Findings:
     told: Verdict | None
     known: Floats | None
     against: bool
+    vetoed: bool
 
     @property
     def method(self) -> str:
@@ -157,8 +159,9 @@ def _text(found: Findings, settings: dict[str, Any], about_terms: str) -> str:
     of_moved = found.told is not None
     lines = [position_words(found.fit, found.position, beside=beside, overruled=of_moved)]
     lines += [about_terms, checked] if found.told is None else [checked, found.told.about_terms]
+    lines.append(MOVED_TO_TASTE if found.vetoed else "")
     if found.half and found.against:
-        lines += [against_words(agreement(found.fit)) or MOVED_TO_TASTE, MIDDLE if found.best is None else ""]
+        lines += [against_words(agreement(found.fit)), MIDDLE if found.best is None else ""]
     lines.append(use_words(found.method, settings, of_moved=of_moved))
     return " ".join(line for line in lines if line)
 
@@ -177,7 +180,7 @@ def _settings_of(name: str) -> dict[str, Any]:
 
 
 def nothing_told(clicks: float, why: str) -> Verdict:
-    """A log too small to hold anything out is left as it is."""
+    """A log that cannot tell anything, and `why` it cannot, is left as it is."""
     nothing = Specification("none", 0.0)
     position = replace(nothing, name="position", against="none")
     return Verdict(

@@ -100,7 +100,7 @@ def _curve(manifest: Mapping[str, Any]) -> Finding | None:
         return Finding("bad", "position effect", f"{text} {_NOT_BELIEVABLE}: {_WHICH_COLUMN}")
     if last[1] > 0.8:
         return Finding("weak", "position effect", f"{text} It found hardly any bias, so it corrects hardly any.")
-    wrong = whole_effect_words(extra.get("with_ranker"))
+    wrong = "" if "referee" in extra else whole_effect_words(extra.get("with_ranker"))
     if wrong:
         return Finding("bad", "position effect", f"{text} {wrong}")
     caution = caution_words(extra.get("agreement"), extra.get("left_to_relevance"))
